@@ -1,0 +1,1 @@
+"""From raw bytes to folded observations, in the pass that reads the bytes."""
