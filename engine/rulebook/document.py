@@ -1,8 +1,9 @@
 """What a rule file may say. One file, one rule; the id is the path below `rules/`.
 
-Four kinds. `symptom` names something that can be seen and the signatures that see it; `family`
-is one signature and a table of symptoms keyed on a captured code (XIDs); `cause` says which
-symptom explains which; `metric` turns samples into a symptom. Durations are text such as `10s`,
+Five kinds. `symptom` names something that can be seen and the signatures that see it (each symptom
+is defined once); `signature` adds signatures to a symptom defined elsewhere; `family` is one
+signature and a table of symptoms keyed on a captured code (XIDs); `cause` says which symptom
+explains which; `metric` turns samples into a symptom. Durations are text such as `10s`,
 `5m`, `-2s`, `500ms`.
 """
 
@@ -150,6 +151,14 @@ class SymptomRule(_Rule, Meaning):
     signatures: tuple[Signature, ...] = ()
 
 
+class SignatureRule(_Rule):
+    """More signatures for a symptom that another rule defines (text variants of a family's row)."""
+
+    kind: Literal["signature"]
+    symptom: SymptomId
+    signatures: tuple[Signature, ...]
+
+
 class FamilyRow(Meaning):
     """One code of a family; `when` restricts further captured groups (e.g. severity)."""
 
@@ -226,5 +235,5 @@ class MetricRule(_Rule, Meaning):
 
 
 RuleDocument = Annotated[
-    SymptomRule | FamilyRule | CauseRule | MetricRule, Field(discriminator="kind")
+    SymptomRule | SignatureRule | FamilyRule | CauseRule | MetricRule, Field(discriminator="kind")
 ]
