@@ -51,6 +51,8 @@ def parse_duration_us(value: Any) -> Any:
     """Return microseconds of `10s`, `-2s`, `500ms`, `5m`, `1h`, `1d`; raises `ValueError`."""
     if isinstance(value, int):
         return value
+    if str(value).strip() == "0":
+        return 0
     match = _DURATION.match(str(value).strip())
     if not match:
         raise ValueError(f"{value!r} is no duration: write a number and ms, s, m, h or d")
@@ -87,6 +89,7 @@ class Signature(StrictDocument):
     sources: Annotated[tuple[Source, ...], Listed]
     proves_from: Annotated[tuple[Trust, ...], Listed] = ()
     scan: str = Field(min_length=4)
+    short_literal: str | None = None  # why `scan` may lack a fixed text of six bytes
     extract: str | None = None
     ignore_case: bool = False
     identity: Annotated[tuple[str, ...], Listed] = ()

@@ -1,0 +1,270 @@
+"""The lint of signatures: safe and fast expressions that match their samples and nothing near."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.rulebook.book import SignatureDef
+from engine.rulebook.catalogue import BLOCK_FIELDS, FORBIDDEN_CAPTURES, RESERVED_CAPTURES
+from engine.rulebook.compile import signature_def
+from engine.rulebook.document import (
+    FamilyRule,
+    Signature,
+    SignatureRule,
+    SymptomRule,
+)
+from engine.rulebook.load import LoadedRule
+from engine.rulebook.pattern import (
+    MAX_WILDCARDS,
+    MIN_LITERAL_BYTES,
+    automaton_form,
+    crosses_lines,
+    has_variable_tail,
+    nested_repeat,
+    required_literal,
+    starts_with_wildcard,
+    wildcard_count,
+)
+from engine.rulebook.problem import Problem, suggest
+from engine.rulebook.trial import ScanError, Scanner, build_scanner, read_text, symptom_of
+
+
+@dataclass(slots=True, frozen=True)
+class _Placed:
+    """A signature with the rule that holds it and its place there."""
+
+    rule: LoadedRule
+    document: SymptomRule | SignatureRule | FamilyRule
+    index: int
+    signature: Signature
+
+    def problem(self, *loc: str | int, message: str) -> Problem:
+        return self.rule.problem("signatures", self.index, *loc, message=message)
+
+    @property
+    def label(self) -> str:
+        return f"{self.document.id}#{self.signature.name}"
+
+    def compiled(self) -> SignatureDef:
+        return signature_def(self.document, self.signature)
+
+
+def check_signatures(rules: Sequence[LoadedRule]) -> list[Problem]:
+    """Check each signature by itself, and that no two are the same."""
+    problems: list[Problem] = []
+    scans: dict[tuple[str, str, bool, str], str] = {}
+    for rule in rules:
+        names: set[str] = set()
+        for placed in _placed(rule):
+            name = placed.signature.name
+            if name in names:
+                message = f"a second signature named {name!r}; give each its own name"
+                problems.append(placed.problem("name", message=message))
+            names.add(name)
+            found = [*_check_expressions(placed)]
+            if not found:
+                found = [*_check_fields(placed), *_check_texts(placed)]
+                found.extend(_check_twins(placed, scans))
+            problems.extend(found)
+        if isinstance(rule.document, FamilyRule | SignatureRule) and not names:
+            message = f"a {rule.document.kind} needs at least one signature"
+            problems.append(rule.problem("signatures", message=message))
+        problems.extend(_check_rows(rule, broken=bool(problems)))
+    return problems
+
+
+def check_overlaps(rules: Sequence[LoadedRule]) -> list[Problem]:
+    """Warn where a signature of another symptom also matches one of a signature's samples."""
+    placed = [item for rule in rules for item in _placed(rule)]
+    compiled = [item.compiled() for item in placed]
+    if not compiled:
+        return []
+    scanner = build_scanner([(item.scan, item.ignore_case) for item in compiled])
+    problems: list[Problem] = []
+    for own, mine in zip(placed, compiled, strict=True):
+        rivals: dict[str, int] = {}
+        for number, sample in enumerate(own.signature.samples):
+            for other in sorted(scanner.hits(sample)):
+                if not _is_rival(mine, compiled[other], sample):
+                    continue
+                rivals.setdefault(placed[other].label, number)
+        problems.extend(
+            own.rule.warning(
+                "signatures", own.index, "samples", number, message=f"{label} also matches this"
+            )
+            for label, number in sorted(rivals.items())
+        )
+    return problems
+
+
+def _is_rival(mine: SignatureDef, other: SignatureDef, sample: str) -> bool:
+    if not set(mine.sources) & set(other.sources) or other.rule == mine.rule:
+        return False
+    theirs = read_text(other, sample)
+    own = read_text(mine, sample)
+    if theirs is None or own is None:
+        return False
+    return symptom_of(other, theirs, sample) != symptom_of(mine, own, sample)
+
+
+def _placed(rule: LoadedRule) -> Iterator[_Placed]:
+    document = rule.document
+    if isinstance(document, SymptomRule | SignatureRule | FamilyRule):
+        for index, signature in enumerate(document.signatures):
+            yield _Placed(rule, document, index, signature)
+
+
+def _check_expressions(placed: _Placed) -> Iterator[Problem]:
+    signature = placed.signature
+    for key, text in (("scan", signature.scan), ("extract", signature.extract)):
+        if text is None:
+            continue
+        try:
+            re.compile(text)
+        except re.error as error:
+            yield placed.problem(key, message=f"{key}: not a regular expression: {error}")
+            return
+        if "(?" in re.sub(r"\(\?(?:P<\w+>|:|=|!|<=|<!)", "", text):
+            message = f"{key}: inline flags and conditionals are not allowed (use `ignore_case`)"
+            yield placed.problem(key, message=message)
+            return
+    yield from _check_scan(placed)
+    yield from _check_extract(placed)
+    for index, text in enumerate(signature.unless):
+        try:
+            re.compile(text)
+        except re.error as error:
+            yield placed.problem("unless", index, message=f"unless: not an expression: {error}")
+
+
+def _check_scan(placed: _Placed) -> Iterator[Problem]:
+    scan = placed.signature.scan
+    if crosses_lines(scan):
+        message = r"scan: \n, or \D and \W inside a class, would cross a line; name what is allowed"
+        yield placed.problem("scan", message=message)
+        return
+    form = automaton_form(scan)
+    if has_variable_tail(form):
+        message = "scan: ends in a variable tail that cannot be cut; end it with fixed text"
+        yield placed.problem("scan", message=message)
+        return
+    literal = required_literal(form)
+    if len(literal.encode()) < MIN_LITERAL_BYTES and placed.signature.short_literal is None:
+        message = (
+            f"scan: the longest text that every match holds is {literal!r}, under "
+            f"{MIN_LITERAL_BYTES} bytes, which slows every scan; add fixed text, or say why not "
+            "in `short_literal:`"
+        )
+        yield placed.problem("scan", message=message)
+    try:
+        build_scanner([(form, placed.signature.ignore_case)])
+    except ScanError as error:
+        yield placed.problem("scan", message=f"scan: the scanner cannot take this: {error}")
+
+
+def _check_extract(placed: _Placed) -> Iterator[Problem]:
+    signature = placed.signature
+    key = "scan" if signature.extract is None else "extract"
+    text = signature.scan if signature.extract is None else signature.extract
+    if nested_repeat(text):
+        message = f"{key}: an unbounded repeat inside another may never end; bound the inner one"
+        yield placed.problem(key, message=message)
+    if wildcard_count(text) > MAX_WILDCARDS:
+        message = f"{key}: more than {MAX_WILDCARDS} of `.*`; use narrower classes, such as [^,]*"
+        yield placed.problem(key, message=message)
+    if starts_with_wildcard(text):
+        message = f"{key}: starts with an unbounded repeat; start with fixed text"
+        yield placed.problem(key, message=message)
+
+
+def _check_fields(placed: _Placed) -> Iterator[Problem]:
+    signature = placed.signature
+    compiled = placed.compiled()
+    captures = set(re.compile(compiled.extract).groupindex)
+    for name in sorted(captures):
+        if name in FORBIDDEN_CAPTURES:
+            yield placed.problem("extract", message=f"capture {name!r}: {FORBIDDEN_CAPTURES[name]}")
+    if signature.block is not None and signature.block not in BLOCK_FIELDS:
+        message = (
+            f"block: unknown block {signature.block!r}{suggest(signature.block, BLOCK_FIELDS)}"
+        )
+        yield placed.problem("block", message=message)
+    fields = captures | set(signature.set) | BLOCK_FIELDS.get(signature.block or "", frozenset())
+    document = placed.document
+    family_key = (document.key,) if isinstance(document, FamilyRule) else ()
+    onset = (signature.onset.field,) if signature.onset and signature.onset.field else ()
+    for key, names in (
+        ("identity", signature.identity),
+        ("when", tuple(signature.when)),
+        ("onset", onset),
+        ("extract", family_key),
+    ):
+        for name in names:
+            if name not in fields:
+                message = f"{key}: nothing captures {name!r}{suggest(name, fields)}"
+                yield placed.problem(key, message=message)
+    for name in sorted(captures - RESERVED_CAPTURES):
+        near = suggest(name, RESERVED_CAPTURES - captures)
+        if near and name not in (*signature.identity, *signature.when, *onset, *family_key):
+            yield placed.rule.warning(
+                "signatures",
+                placed.index,
+                "extract",
+                message=f"capture {name!r} has no meaning of its own{near}",
+            )
+
+
+def _check_texts(placed: _Placed) -> Iterator[Problem]:
+    signature = placed.signature
+    compiled = placed.compiled()
+    scanner = build_scanner([(compiled.scan, compiled.ignore_case)])
+    if not signature.samples:
+        yield placed.problem("samples", message="samples: give at least one real line")
+    for number, text in enumerate(signature.samples):
+        if missed := _missed(compiled, scanner, text):
+            yield placed.problem("samples", number, message=f"sample {number + 1}: {missed}")
+    for number, text in enumerate(signature.near_misses):
+        if scanner.hits(text) and read_text(compiled, text) is not None:
+            message = f"near miss {number + 1}: this line matches, and must not"
+            yield placed.problem("near_misses", number, message=message)
+
+
+def _missed(compiled: SignatureDef, scanner: Scanner, text: str) -> str | None:
+    if not scanner.hits(text):
+        return f"scan does not match it (as the scanner sees it: {compiled.scan})"
+    if read_text(compiled, text) is not None:
+        return None
+    pattern = re.compile(compiled.extract, re.IGNORECASE if compiled.ignore_case else 0)
+    if not any(pattern.search(piece) for piece in (*text.split("\n"), text)):
+        return "scan matches, extract does not"
+    return "scan and extract match, but `when` or `unless` excludes it"
+
+
+def _check_twins(
+    placed: _Placed, scans: dict[tuple[str, str, bool, str], str]
+) -> Iterator[Problem]:
+    compiled = placed.compiled()
+    conditions = f"{compiled.when}{compiled.unless}{compiled.extract}"
+    for source in compiled.sources:
+        key = (source, compiled.scan, compiled.ignore_case, conditions)
+        first = scans.setdefault(key, placed.label)
+        if first != placed.label:
+            message = f"scan: the same expression as {first}; one line has one signature"
+            yield placed.problem("scan", message=message)
+            return
+
+
+def _check_rows(rule: LoadedRule, *, broken: bool) -> Iterator[Problem]:
+    """A family row's own samples must be read by a signature and land on that row."""
+    document = rule.document
+    if not isinstance(document, FamilyRule) or broken:
+        return
+    signatures = [item.compiled() for item in _placed(rule)]
+    for index, row in enumerate(document.rows):
+        for number, text in enumerate(row.samples):
+            read = [(item, read_text(item, text)) for item in signatures]
+            found = [symptom_of(item, fields, text) for item, fields in read if fields is not None]
+            if row.symptom not in found:
+                said = f"means {found[0]!r}" if found else "is matched by no signature"
+                message = f"sample {number + 1} of row {index + 1} {said}"
+                yield rule.problem("rows", index, "samples", number, message=message)

@@ -1,0 +1,259 @@
+"""What a scan expression must be for one pass over large buffers, and the rewriting to get there.
+
+The automaton sees 256 KiB of many lines at a time and reports every end of a match. So an
+expression may not cross a newline, a variable tail would report each of its lengths, and without
+a rare literal it runs on every byte.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from re import _constants as _sre  # type: ignore[attr-defined]  # isort: skip
+from re import _parser  # type: ignore[attr-defined]  # isort: skip
+
+MIN_LITERAL_BYTES: Final = 6
+MAX_WILDCARDS: Final = 3
+
+_QUANTIFIER: Final = re.compile(r"(?:[*+?]|\{\d*,?\d*\})[?+]?")
+_OPEN: Final = re.compile(r"\((?:\?(?:P<\w+>|:))?")
+_NAMED_OPEN: Final = re.compile(r"^\(\?P<\w+>$")
+_BLANK: Final = r" \t\r\f\x0b"  # \s without the newline; \v is a class of its own in PCRE
+_OUTSIDE_CLASS: Final = {r"\s": f"[{_BLANK}]", r"\D": r"[^0-9\n]", r"\W": r"[^0-9A-Za-z_\n]"}
+
+
+@dataclass(slots=True, frozen=True)
+class _Token:
+    kind: str  # atom, class, open, close, bar, repeat
+    text: str
+
+
+def automaton_form(scan: str) -> str:
+    """Return `scan` without its variable tail, unable to cross a newline, groups unnamed."""
+    tokens = _trimmed(_tokens(scan)) if has_variable_tail(scan) else _tokens(scan)
+    return "".join(_line_safe(token) for token in tokens)
+
+
+def has_variable_tail(pattern: str) -> bool:
+    """Whether the end of a match is open, so that one line would report many ends."""
+    return _open_ended(_parse(pattern))
+
+
+def required_literal(pattern: str) -> str:
+    """Return the longest run of literal characters that every match holds."""
+    return _longest_literal(_parse(pattern))
+
+
+def nested_repeat(pattern: str) -> bool:
+    """Whether an unbounded repeat holds another one: exponential in a backtracking matcher."""
+    return _has_nested(_parse(pattern), inside=False)
+
+
+def wildcard_count(pattern: str) -> int:
+    """How many unbounded `.` repeats the expression has; each multiplies the work on a line."""
+    return _count_wildcards(_parse(pattern))
+
+
+def starts_with_wildcard(pattern: str) -> bool:
+    """Whether the expression begins with an unbounded repeat: quadratic when searched for."""
+    items = _parse(pattern)
+    while items and items[0][0] is _sre.SUBPATTERN:
+        items = list(items[0][1][3])
+    return bool(items) and _is_repeat(items[0]) and items[0][1][1] is _sre.MAXREPEAT
+
+
+def crosses_lines(pattern: str) -> bool:
+    r"""Whether a positive class holds `\D` or `\W`, which would match a newline."""
+    return any(
+        token.kind == "class"
+        and not token.text.startswith("[^")
+        and re.search(r"\\[DWn]", token.text)
+        for token in _tokens(pattern)
+    ) or any(token.text in (r"\n", r"\x0a", "\n") for token in _tokens(pattern))
+
+
+@lru_cache(maxsize=4096)
+def _parse(pattern: str) -> list[Any]:
+    return list(_parser.parse(pattern))
+
+
+def _is_repeat(item: Any) -> bool:
+    return item[0] in (_sre.MAX_REPEAT, _sre.MIN_REPEAT, _sre.POSSESSIVE_REPEAT)
+
+
+def _children(item: Any) -> list[Any]:
+    operation, argument = item
+    if operation is _sre.SUBPATTERN:
+        return [argument[3]]
+    if operation is _sre.BRANCH:
+        return list(argument[1])
+    if _is_repeat(item):
+        return [argument[2]]
+    if operation in (_sre.ASSERT, _sre.ASSERT_NOT):
+        return [argument[1]]
+    return []
+
+
+def _open_ended(items: Any) -> bool:
+    if not len(items):
+        return False
+    last = items[len(items) - 1]
+    if _is_repeat(last):
+        return bool(last[1][0] != last[1][1]) or _open_ended(last[1][2])
+    return any(_open_ended(child) for child in _children(last))
+
+
+def _longest_literal(items: Any) -> str:
+    best = run = ""
+    pending = list(items)
+    while pending:
+        item = pending.pop(0)
+        operation, argument = item
+        if operation is _sre.LITERAL:
+            run += chr(argument)
+            best = max(best, run, key=len)
+            continue
+        if operation is _sre.SUBPATTERN:
+            pending = [*argument[3], *pending]
+            continue
+        if operation is _sre.AT:
+            continue
+        run = ""
+        inner = ""
+        if operation is _sre.BRANCH:
+            inner = min((_longest_literal(branch) for branch in argument[1]), key=len)
+        elif _is_repeat(item) and argument[0] >= 1:
+            inner = _longest_literal(argument[2])
+        best = max(best, inner, key=len)
+    return best
+
+
+def _has_nested(items: Any, *, inside: bool) -> bool:
+    for item in items:
+        unbounded = _is_repeat(item) and item[1][1] is _sre.MAXREPEAT
+        if unbounded and inside:
+            return True
+        if any(_has_nested(child, inside=inside or unbounded) for child in _children(item)):
+            return True
+    return False
+
+
+def _count_wildcards(items: Any) -> int:
+    count = 0
+    for item in items:
+        if _is_repeat(item) and item[1][1] is _sre.MAXREPEAT:
+            inner = list(item[1][2])
+            count += len(inner) == 1 and inner[0][0] is _sre.ANY
+        count += sum(_count_wildcards(child) for child in _children(item))
+    return count
+
+
+def _tokens(pattern: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    place = 0
+    while place < len(pattern):
+        token = _token_at(pattern, place, after_atom=bool(tokens))
+        tokens.append(token)
+        place += len(token.text)
+    return tokens
+
+
+def _token_at(pattern: str, place: int, *, after_atom: bool) -> _Token:
+    char = pattern[place]
+    if char == "\\":
+        length = 4 if pattern[place + 1 : place + 2] == "x" else 2
+        return _Token("atom", pattern[place : place + length])
+    if char == "[":
+        return _Token("class", pattern[place : _class_end(pattern, place)])
+    if char == "(" and (match := _OPEN.match(pattern, place)):
+        return _Token("open", match[0])
+    if char in ")|":
+        return _Token("close" if char == ")" else "bar", char)
+    if after_atom and (match := _QUANTIFIER.match(pattern, place)):
+        return _Token("repeat", match[0])
+    return _Token("atom", char)
+
+
+def _class_end(pattern: str, start: int) -> int:
+    place = start + 1
+    if pattern[place : place + 1] == "^":
+        place += 1
+    if pattern[place : place + 1] == "]":
+        place += 1
+    while place < len(pattern) and pattern[place] != "]":
+        place += 2 if pattern[place] == "\\" else 1
+    return place + 1
+
+
+def _trimmed(tokens: list[_Token]) -> list[_Token]:
+    """Cut the variable tail: `X+` becomes `X`, `X*` goes, `X{2,}` becomes `X{2}`."""
+    tokens = list(tokens)
+    while True:
+        end = len(tokens)
+        while end and tokens[end - 1].kind == "close" and _is_plain_group(tokens, end - 1):
+            end -= 1
+        if not end:
+            return tokens
+        last = tokens[end - 1]
+        if last.kind == "open" and end < len(tokens):
+            del tokens[end - 1 : end + 1]
+            continue
+        if last.kind != "repeat" or (least := _least(last.text)) is None:
+            return tokens
+        start = _atom_start(tokens, end - 2)
+        if least == 0:
+            del tokens[start:end]
+        else:
+            tokens[end - 1 : end] = [] if least == 1 else [_Token("repeat", f"{{{least}}}")]
+
+
+def _least(quantifier: str) -> int | None:
+    """The lower bound of a variable quantifier, None for a fixed one."""
+    text = quantifier.rstrip("?+") or quantifier[0]
+    if text in ("*", "?"):
+        return 0
+    if quantifier[0] == "+":
+        return 1
+    if quantifier[0] == "?":
+        return 0
+    low, comma, high = text.strip("{}").partition(",")
+    if not comma or low == high:
+        return None
+    return int(low or 0)
+
+
+def _is_plain_group(tokens: list[_Token], close: int) -> bool:
+    """Whether the group that ends here has no alternatives at its own level."""
+    depth = 0
+    for token in reversed(tokens[: close + 1]):
+        depth += (token.kind == "close") - (token.kind == "open")
+        if depth == 1 and token.kind == "bar":
+            return False
+        if depth == 0:
+            return True
+    return False
+
+
+def _atom_start(tokens: list[_Token], end: int) -> int:
+    if tokens[end].kind != "close":
+        return end
+    depth = 0
+    for place in range(end, -1, -1):
+        depth += (tokens[place].kind == "close") - (tokens[place].kind == "open")
+        if depth == 0:
+            return place
+    return 0
+
+
+def _line_safe(token: _Token) -> str:
+    if token.kind == "open":
+        return "(?:" if _NAMED_OPEN.match(token.text) else token.text
+    if token.kind == "atom":
+        return _OUTSIDE_CLASS.get(token.text, token.text)
+    if token.kind == "class":
+        body = token.text[1:-1]
+        if body.startswith("^"):
+            return f"[{body}]" if r"\n" in body else f"[{body}\\n]"
+        return "[" + body.replace(r"\s", _BLANK) + "]"
+    return token.text

@@ -1,0 +1,98 @@
+"""Tries signatures on texts the way collectors do: automaton, then extraction, then conditions."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import hyperscan
+
+from engine.rulebook.book import SignatureDef
+
+# Lines keep their order in a buffer: `^` and `$` mean the line's ends there as on one line.
+_FLAGS: Final = hyperscan.HS_FLAG_MULTILINE
+
+
+class ScanError(ValueError):
+    """An expression that the automaton cannot take; `index` is its place in the list."""
+
+    def __init__(self, index: int, reason: str):
+        super().__init__(reason)
+        self.index = index
+
+
+@dataclass(slots=True, frozen=True)
+class Scanner:
+    """The automaton over several expressions; `hits` names those found in a text."""
+
+    database: Any
+
+    def hits(self, text: str) -> set[int]:
+        """Return the places, in the list it was built from, of the expressions that match."""
+        found: set[int] = set()
+
+        def note(index: int, *_: object) -> None:
+            found.add(index)
+
+        self.database.scan(text.encode(), match_event_handler=note)
+        return found
+
+
+def build_scanner(scans: Sequence[tuple[str, bool]]) -> Scanner:
+    """Compile (expression, ignore case) pairs together; raises `ScanError` for the first bad."""
+    try:
+        return Scanner(_compile(scans))
+    except hyperscan.error:
+        for index, scan in enumerate(scans):
+            try:
+                _compile([scan])
+            except hyperscan.error as error:
+                raise ScanError(index, str(error)) from None
+        raise
+
+
+def _compile(scans: Sequence[tuple[str, bool]]) -> Any:
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=[scan.encode() for scan, _ in scans],
+        ids=list(range(len(scans))),
+        elements=len(scans),
+        flags=[_FLAGS | (hyperscan.HS_FLAG_CASELESS if caseless else 0) for _, caseless in scans],
+    )
+    return database
+
+
+def read_text(signature: SignatureDef, text: str) -> dict[str, str] | None:
+    """Return the fields that `signature` reads from `text`, or None where it does not apply.
+
+    A text of several lines is a block: one of its lines, or the whole of it, must match.
+    """
+    pattern = re.compile(signature.extract, re.IGNORECASE if signature.ignore_case else 0)
+    for piece in [*text.split("\n"), text] if "\n" in text else [text]:
+        match = pattern.search(piece)
+        if match is None:
+            continue
+        fields = {key: value for key, value in match.groupdict().items() if value is not None}
+        fields.update(signature.set)
+        excluded = any(re.search(pattern_text, piece) for pattern_text in signature.unless)
+        if not excluded and all(
+            fields.get(key, "") in values for key, values in signature.when.items()
+        ):
+            return fields
+    return None
+
+
+def symptom_of(signature: SignatureDef, fields: dict[str, str], text: str) -> str:
+    """The symptom that a match means: for a family the first row that fits, or the default."""
+    code = fields.get(signature.family_key or "", "")
+    for row in signature.family:
+        if code not in row.codes:
+            continue
+        if not all(fields.get(key, "") in values for key, values in row.when.items()):
+            continue
+        if row.match_text is not None and not re.search(row.match_text, text):
+            continue
+        if row.unless_text is not None and re.search(row.unless_text, text):
+            continue
+        return row.symptom
+    return signature.symptom
