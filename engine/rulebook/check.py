@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from engine.rulebook.catalogue import ENGINE_SYMPTOMS, TAGS
-from engine.rulebook.check_signature import check_overlaps, check_signatures
+from engine.rulebook.check_signature import check_overlaps, check_signatures, check_syntax
 from engine.rulebook.compile import meanings, symptom_def
 from engine.rulebook.document import CauseRule, FamilyRule, MetricRule
 from engine.rulebook.load import LoadedRule
@@ -18,15 +18,22 @@ _SOURCE = re.compile(r"^\S.{3,}")
 def check(rules: Iterable[LoadedRule]) -> list[Problem]:
     """Return every error and warning of the set, sorted by place; an empty list is a clean set."""
     ordered = sorted(rules, key=lambda rule: rule.document.id)
-    signature_problems = check_signatures(ordered)
-    broken = {problem.path for problem in signature_problems if problem.severity == "error"}
-    sound = [rule for rule in ordered if rule.path not in broken]
-    return sorted(chain(check_structure(ordered), signature_problems, check_overlaps(sound)))
+    structure = check_structure(ordered)
+    readable = _without_errors(ordered, check_syntax(ordered))
+    signatures = check_signatures(readable)
+    sound = _without_errors(readable, signatures)
+    return sorted(chain(structure, signatures, check_overlaps(sound)))
+
+
+def _without_errors(rules: Sequence[LoadedRule], problems: Iterable[Problem]) -> list[LoadedRule]:
+    broken = {problem.path for problem in problems if problem.severity == "error"}
+    return [rule for rule in rules if rule.path not in broken]
 
 
 def check_structure(rules: Sequence[LoadedRule]) -> list[Problem]:
-    """The part that needs no scanner: names, definitions, tags, tables, sources."""
+    """What a wrong book would come of: syntax, names, definitions, tags, tables, sources."""
     parts: tuple[Callable[[Sequence[LoadedRule]], list[Problem]], ...] = (
+        check_syntax,
         _check_common,
         _check_definitions,
         _check_references,
@@ -78,9 +85,7 @@ def _check_definitions(rules: Sequence[LoadedRule]) -> list[Problem]:
                 )
                 problems.append(rule.problem(*loc, "symptom", message=message))
             problems.extend(
-                rule.problem(
-                    *loc, "tags", index, message=f"unknown tag {tag!r}{suggest(tag, TAGS)}"
-                )
+                rule.problem(*loc, "tags", index, message=_unknown_tag(tag))
                 for index, tag in enumerate(meaning.tags)
                 if tag not in TAGS
             )

@@ -28,6 +28,8 @@ from engine.rulebook.pattern import (
 from engine.rulebook.problem import Problem, suggest
 from engine.rulebook.trial import ScanError, Scanner, build_scanner, read_text, symptom_of
 
+_INLINE = re.compile(r"(?<!\\)\(\?(?!P<\w+>|:|=|!|<=|<!)")
+
 
 @dataclass(slots=True, frozen=True)
 class _Placed:
@@ -47,6 +49,37 @@ class _Placed:
 
     def compiled(self) -> SignatureDef:
         return signature_def(self.document, self.signature)
+
+
+def check_syntax(rules: Sequence[LoadedRule]) -> list[Problem]:
+    """Check that every expression can be read at all, and reads nothing in a way of its own."""
+    return [
+        problem
+        for rule in rules
+        for placed in _placed(rule)
+        for key, index, text in _expressions(placed.signature)
+        for problem in _check_expression(placed, key, index, text)
+    ]
+
+
+def _expressions(signature: Signature) -> Iterator[tuple[str, int | None, str]]:
+    yield ("scan", None, signature.scan)
+    if signature.extract is not None:
+        yield ("extract", None, signature.extract)
+    for index, text in enumerate(signature.unless):
+        yield ("unless", index, text)
+
+
+def _check_expression(placed: _Placed, key: str, index: int | None, text: str) -> Iterator[Problem]:
+    loc = (key,) if index is None else (key, index)
+    try:
+        re.compile(text)
+    except re.error as error:
+        yield placed.problem(*loc, message=f"{key}: not a regular expression: {error}")
+        return
+    if _INLINE.search(text):
+        message = f"{key}: inline flags and conditionals are not allowed (use `ignore_case:`)"
+        yield placed.problem(*loc, message=message)
 
 
 def check_signatures(rules: Sequence[LoadedRule]) -> list[Problem]:
@@ -115,26 +148,8 @@ def _placed(rule: LoadedRule) -> Iterator[_Placed]:
 
 
 def _check_expressions(placed: _Placed) -> Iterator[Problem]:
-    signature = placed.signature
-    for key, text in (("scan", signature.scan), ("extract", signature.extract)):
-        if text is None:
-            continue
-        try:
-            re.compile(text)
-        except re.error as error:
-            yield placed.problem(key, message=f"{key}: not a regular expression: {error}")
-            return
-        if "(?" in re.sub(r"\(\?(?:P<\w+>|:|=|!|<=|<!)", "", text):
-            message = f"{key}: inline flags and conditionals are not allowed (use `ignore_case`)"
-            yield placed.problem(key, message=message)
-            return
     yield from _check_scan(placed)
     yield from _check_extract(placed)
-    for index, text in enumerate(signature.unless):
-        try:
-            re.compile(text)
-        except re.error as error:
-            yield placed.problem("unless", index, message=f"unless: not an expression: {error}")
 
 
 def _check_scan(placed: _Placed) -> Iterator[Problem]:

@@ -93,10 +93,10 @@ class Signature(StrictDocument):
     extract: str | None = None
     ignore_case: bool = False
     identity: Annotated[tuple[str, ...], Listed] = ()
-    when: dict[str, Annotated[tuple[str, ...], Listed]] = {}
+    when: dict[str, Annotated[tuple[str, ...], Listed]] = Field(default={})
     unless: Annotated[tuple[str, ...], Listed] = ()
     block: str | None = None
-    set: dict[str, str] = {}
+    set: dict[str, str] = Field(default={})
     onset: Onset | None = None
     samples: Annotated[tuple[str, ...], Listed]
     near_misses: Annotated[tuple[str, ...], Listed] = ()
@@ -166,7 +166,7 @@ class FamilyRow(Meaning):
     """One code of a family; `when` restricts further captured groups (e.g. severity)."""
 
     code: Annotated[tuple[str, ...], Listed]
-    when: dict[str, Annotated[tuple[str, ...], Listed]] = {}
+    when: dict[str, Annotated[tuple[str, ...], Listed]] = Field(default={})
     unless_text: str | None = None
     match_text: str | None = None
     samples: Annotated[tuple[str, ...], Listed] = ()
@@ -234,7 +234,7 @@ class MetricRule(_Rule, Meaning):
     mask: str | None = None
     values: Annotated[tuple[str, ...], Listed] = ()
     for_fraction: str = "0"
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = Field(default={})
 
 
 RuleDocument = Annotated[
