@@ -105,9 +105,6 @@ def _said(definition: object) -> dict[str, object]:
 def _check_meaning(rule: LoadedRule, loc: Loc, symptom: str) -> list[Problem]:
     meaning = next(item for item in meanings(rule.document) if item.symptom == symptom)
     problems: list[Problem] = []
-    if meaning.rivals and meaning.domain in meaning.rivals:
-        message = f"rivals: {meaning.domain!r} is the symptom's own domain; list only the others"
-        problems.append(rule.problem(*loc, "rivals", message=message))
     if meaning.role in ("root", "lean_root") and meaning.tier >= 6:
         message = f"tier {meaning.tier} is for cascades and teardown, not for role {meaning.role}"
         problems.append(rule.problem(*loc, "tier", message=message))

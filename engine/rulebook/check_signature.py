@@ -218,8 +218,8 @@ def _check_fields(placed: _Placed) -> Iterator[Problem]:
             if name not in fields:
                 message = f"{key}: nothing captures {name!r}{suggest(name, fields)}"
                 yield placed.problem(key, message=message)
-    for name in sorted(captures - RESERVED_CAPTURES):
-        near = suggest(name, RESERVED_CAPTURES - captures)
+    for name in sorted(captures - RESERVED_CAPTURES - set(FORBIDDEN_CAPTURES)):
+        near = suggest(name, RESERVED_CAPTURES - captures, cutoff=0.8)
         if near and name not in (*signature.identity, *signature.when, *onset, *family_key):
             yield placed.rule.warning(
                 "signatures",

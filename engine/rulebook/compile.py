@@ -83,7 +83,7 @@ def symptom_def(meaning: Meaning, document: Rule) -> SymptomDef:
         entity=meaning.entity,
         proof=meaning.proof,
         alone=meaning.alone,
-        rivals=tuple(meaning.rivals),
+        rivals=tuple(sorted(set(meaning.rivals) - {meaning.domain})),
         terminal=meaning.terminal,
         accuses=meaning.accuses,
         tags=tuple(sorted(meaning.tags)),

@@ -34,7 +34,7 @@ class RulesError(ValueError):
         super().__init__(f"{count} problem{'s' if count != 1 else ''} in rules:\n{lines}")
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
+def suggest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return `; did you mean 'x'?`, or nothing where no known word is near."""
-    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,13 +1,20 @@
 """`rootrank rules`: check, test, write, compare, lock and compile the rules."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 import engine
+from engine.rulebook.artifact import encode_artifact
+from engine.rulebook.book import Rulebook
+from engine.rulebook.cases import RuleCase, read_cases
 from engine.rulebook.check import check
-from engine.rulebook.load import read_rules, rule_files
-from engine.rulebook.problem import RulesError
+from engine.rulebook.load import LoadedRule, load_rules, read_rules, rule_files
+from engine.rulebook.lock import LOCK_NAME, check_lock, decode_lock, encode_lock, lock_of
+from engine.rulebook.problem import Problem, RulesError
+from engine.rulebook.shipped import compile_folder, load_shipped
+from rootrank.rule_cases import AttributeBundle, CaseResult, run_cases
 
 SHIPPED = Path(engine.__file__).resolve().parent.parent / "rules"
 
@@ -57,6 +64,120 @@ def check_command(
         click.echo(f"no rules in {folder}", err=True)
     if errors or not files:
         context.exit(1)
+
+
+@rules_command.command(name="test")
+@click.argument("paths", nargs=-1)
+@rules_option
+@click.pass_context
+def test_command(context: click.Context, paths: tuple[str, ...], *, folder: Path) -> None:
+    """Run the cases beside the rules and show where a verdict is not what a case expects.
+
+    With PATHS (files, folders or rule ids) only the cases there run. No case at all is a failure.
+    """
+    try:
+        book = load_shipped(folder)
+        cases, problems = read_cases(folder)
+    except RulesError as error:
+        raise click.UsageError(str(error)) from None
+    if problems:
+        raise click.UsageError("\n".join(f"{folder.name}/{problem}" for problem in problems))
+    chosen = [case for case in cases if _is_chosen(case, paths, folder)]
+    results = run_cases(chosen, attribute_bundle=_attribution(book))
+    failed = [result for result in results if not result.passed]
+    for result in failed:
+        _print_failure(result, folder)
+    click.echo(
+        f"{_count(len(results), 'case')} of {_count(len({c.rule for c in chosen}), 'rule')}: "
+        f"{len(results) - len(failed)} passed, {len(failed)} failed",
+        err=True,
+    )
+    if not results:
+        click.echo("no case ran, which proves nothing: that is a failure", err=True)
+    if failed or not results:
+        context.exit(1)
+
+
+def _attribution(book: Rulebook) -> AttributeBundle:
+    from rootrank.commands.attribute import attribute_path  # noqa: PLC0415  only `test` needs it
+
+    return lambda path: attribute_path(path, book=book)
+
+
+def _is_chosen(case: RuleCase, paths: tuple[str, ...], folder: Path) -> bool:
+    return _is_below(case.path, paths, folder) or _is_below(f"{case.rule}.yaml", paths, folder)
+
+
+def _print_failure(result: CaseResult, folder: Path) -> None:
+    case = result.case
+    click.echo(f"{folder.name}/{case.path}:{case.line}: {case.document.name!r} failed")
+    if result.error is not None:
+        click.echo(f"    {result.error}")
+    for difference in result.differences:
+        click.echo(f"    {difference}")
+
+
+@rules_command.command(name="lock")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; report what drifted.")
+@click.option("--rewrite", is_flag=True, help="Lock as it is, without asking for version bumps.")
+@rules_option
+@click.pass_context
+def lock_command(context: click.Context, *, folder: Path, only_check: bool, rewrite: bool) -> None:
+    """Record each rule's version and content in rules.lock.
+
+    A rule that changed without a new version is a finding, and then nothing is written.
+    """
+    rules = _loaded(folder)
+    path = folder / LOCK_NAME
+    try:
+        lock = decode_lock(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    problems = check_lock(rules, {} if rewrite else lock)
+    refused = [p for p in problems if only_check or p.severity == "error"]
+    for problem in refused:
+        click.echo(f"{folder.name}/{problem}")
+    if refused:
+        context.exit(1)
+    if not only_check:
+        path.write_text(encode_lock(lock_of(rules)), encoding="utf-8")
+    click.echo(f"{_count(len(rules), 'rule')} in {path}", err=True)
+
+
+@rules_command.command(name="compile")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True,
+    help="Where the artifact goes, such as rules/compiled.json.",
+)  # fmt: skip
+@rules_option
+@click.pass_context
+def compile_command(context: click.Context, *, folder: Path, output: Path) -> None:
+    """Check the rules and write them as the one canonical artifact that a release ships."""
+    try:
+        artifact = compile_folder(folder)
+    except RulesError as error:
+        _print_problems(error.problems, folder)
+        context.exit(1)
+    output.write_bytes(encode_artifact(artifact.book, artifact.source_digest))
+    book = artifact.book
+    click.echo(
+        f"{_count(len(book.signatures), 'signature')}, {_count(len(book.symptoms), 'symptom')}, "
+        f"{_count(len(book.causes), 'cause')}, {_count(len(book.metrics), 'metric')} "
+        f"of version {book.version} in {output}",
+        err=True,
+    )
+
+
+def _loaded(folder: Path) -> list[LoadedRule]:
+    try:
+        return load_rules(folder)
+    except RulesError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _print_problems(problems: Iterable[Problem], folder: Path) -> None:
+    for problem in problems:
+        click.echo(f"{folder.name}/{problem}")
 
 
 def _count(number: int, word: str) -> str:
