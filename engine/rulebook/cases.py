@@ -96,7 +96,13 @@ class CaseDocument(StrictDocument):
 class CasesFile(StrictDocument):
     """`*.cases.yaml`."""
 
-    cases: tuple[CaseDocument, ...] = Field(min_length=1)
+    cases: tuple[CaseDocument, ...]
+
+    @model_validator(mode="after")
+    def _holds_a_case(self) -> "CasesFile":
+        if not self.cases:
+            raise ValueError("no case in this file")
+        return self
 
 
 @dataclass(slots=True, frozen=True)

@@ -26,7 +26,14 @@ from engine.rulebook.pattern import (
     wildcard_count,
 )
 from engine.rulebook.problem import Problem, suggest
-from engine.rulebook.trial import ScanError, Scanner, build_scanner, read_text, symptom_of
+from engine.rulebook.trial import (
+    ScanError,
+    Scanner,
+    build_scanner,
+    fallback_hits,
+    read_text,
+    symptom_of,
+)
 
 _INLINE = re.compile(r"(?<!\\)\(\?(?!P<\w+>|:|=|!|<=|<!)")
 
@@ -173,6 +180,7 @@ def _check_scan(placed: _Placed) -> Iterator[Problem]:
         yield placed.problem("scan", message=message)
     try:
         build_scanner([(form, placed.signature.ignore_case)])
+        fallback_hits(form, "", ignore_case=placed.signature.ignore_case)
     except ScanError as error:
         yield placed.problem("scan", message=f"scan: the scanner cannot take this: {error}")
 
@@ -195,10 +203,11 @@ def _check_extract(placed: _Placed) -> Iterator[Problem]:
 def _check_fields(placed: _Placed) -> Iterator[Problem]:
     signature = placed.signature
     compiled = placed.compiled()
+    read_by = "scan" if signature.extract is None else "extract"
     captures = set(re.compile(compiled.extract).groupindex)
     for name in sorted(captures):
         if name in FORBIDDEN_CAPTURES:
-            yield placed.problem("extract", message=f"capture {name!r}: {FORBIDDEN_CAPTURES[name]}")
+            yield placed.problem(read_by, message=f"capture {name!r}: {FORBIDDEN_CAPTURES[name]}")
     if signature.block is not None and signature.block not in BLOCK_FIELDS:
         message = (
             f"block: unknown block {signature.block!r}{suggest(signature.block, BLOCK_FIELDS)}"
@@ -212,7 +221,7 @@ def _check_fields(placed: _Placed) -> Iterator[Problem]:
         ("identity", signature.identity),
         ("when", tuple(signature.when)),
         ("onset", onset),
-        ("extract", family_key),
+        (read_by, family_key),
     ):
         for name in names:
             if name not in fields:
@@ -224,7 +233,7 @@ def _check_fields(placed: _Placed) -> Iterator[Problem]:
             yield placed.rule.warning(
                 "signatures",
                 placed.index,
-                "extract",
+                read_by,
                 message=f"capture {name!r} has no meaning of its own{near}",
             )
 
@@ -247,6 +256,8 @@ def _check_texts(placed: _Placed) -> Iterator[Problem]:
 def _missed(compiled: SignatureDef, scanner: Scanner, text: str) -> str | None:
     if not scanner.hits(text):
         return f"scan does not match it (as the scanner sees it: {compiled.scan})"
+    if not fallback_hits(compiled.scan, text, ignore_case=compiled.ignore_case):
+        return f"the fallback scanner (RE2) does not find scan in it: {compiled.scan}"
     if read_text(compiled, text) is not None:
         return None
     pattern = re.compile(compiled.extract, re.IGNORECASE if compiled.ignore_case else 0)

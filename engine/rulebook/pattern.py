@@ -29,6 +29,9 @@ class _Token:
     text: str
 
 
+_BAR: Final = _Token("bar", "|")
+
+
 def automaton_form(scan: str) -> str:
     """Return `scan` without its variable tail, unable to cross a newline, groups unnamed."""
     tokens = _trimmed(_tokens(scan)) if has_variable_tail(scan) else _tokens(scan)
@@ -187,25 +190,45 @@ def _class_end(pattern: str, start: int) -> int:
 
 
 def _trimmed(tokens: list[_Token]) -> list[_Token]:
-    """Cut the variable tail: `X+` becomes `X`, `X*` goes, `X{2,}` becomes `X{2}`."""
+    """Cut the variable tail: `X+` becomes `X`, `X*` goes, `X{2,}` becomes `X{2}`.
+
+    A group or alternation at the end is cut inside; one that may be empty goes altogether.
+    """
+    branches = _branches(tokens)
+    if len(branches) > 1:
+        cut = [_trimmed(branch) for branch in branches]
+        if not all(cut):
+            return []
+        return [token for branch in cut for token in (_BAR, *branch)][1:]
     tokens = list(tokens)
-    while True:
-        end = len(tokens)
-        while end and tokens[end - 1].kind == "close" and _is_plain_group(tokens, end - 1):
-            end -= 1
-        if not end:
-            return tokens
-        last = tokens[end - 1]
-        if last.kind == "open" and end < len(tokens):
-            del tokens[end - 1 : end + 1]
+    while tokens:
+        last = tokens[-1]
+        if last.kind == "close":
+            start = _atom_start(tokens, len(tokens) - 1)
+            inner = _trimmed(tokens[start + 1 : -1])
+            if inner:
+                return [*tokens[: start + 1], *inner, last]
+            tokens = tokens[:start]
             continue
         if last.kind != "repeat" or (least := _least(last.text)) is None:
             return tokens
-        start = _atom_start(tokens, end - 2)
-        if least == 0:
-            del tokens[start:end]
+        if least > 1:
+            return [*tokens[:-1], _Token("repeat", f"{{{least}}}")]
+        tokens = tokens[: -1 if least else _atom_start(tokens, len(tokens) - 2)]
+    return tokens
+
+
+def _branches(tokens: list[_Token]) -> list[list[_Token]]:
+    """The alternatives at the top level."""
+    branches: list[list[_Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token.kind == "open") - (token.kind == "close")
+        if token.kind == "bar" and depth == 0:
+            branches.append([])
         else:
-            tokens[end - 1 : end] = [] if least == 1 else [_Token("repeat", f"{{{least}}}")]
+            branches[-1].append(token)
+    return branches
 
 
 def _least(quantifier: str) -> int | None:
@@ -221,18 +244,6 @@ def _least(quantifier: str) -> int | None:
     if not comma or low == high:
         return None
     return int(low or 0)
-
-
-def _is_plain_group(tokens: list[_Token], close: int) -> bool:
-    """Whether the group that ends here has no alternatives at its own level."""
-    depth = 0
-    for token in reversed(tokens[: close + 1]):
-        depth += (token.kind == "close") - (token.kind == "open")
-        if depth == 1 and token.kind == "bar":
-            return False
-        if depth == 0:
-            return True
-    return False
 
 
 def _atom_start(tokens: list[_Token], end: int) -> int:

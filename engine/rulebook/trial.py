@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import hyperscan
+import re2
 
 from engine.rulebook.book import SignatureDef
 
@@ -60,6 +61,17 @@ def _compile(scans: Sequence[tuple[str, bool]]) -> Any:
         flags=[_FLAGS | (hyperscan.HS_FLAG_CASELESS if caseless else 0) for _, caseless in scans],
     )
     return database
+
+
+def fallback_hits(scan: str, text: str, *, ignore_case: bool) -> bool:
+    """Whether the fallback scanner finds `scan`; raises `ScanError` where it cannot take it."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        pattern = re2.compile(("(?mi)" if ignore_case else "(?m)") + scan, options)
+    except re2.error as error:
+        raise ScanError(0, str(error)) from None
+    return pattern.search(text) is not None
 
 
 def read_text(signature: SignatureDef, text: str) -> dict[str, str] | None:
