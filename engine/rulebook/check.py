@@ -1,7 +1,7 @@
 """The lint of a whole set of rules: everything that loading one file cannot know."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from engine.rulebook.catalogue import ENGINE_SYMPTOMS, TAGS
@@ -35,6 +35,7 @@ def check_structure(rules: Sequence[LoadedRule]) -> list[Problem]:
     parts: tuple[Callable[[Sequence[LoadedRule]], list[Problem]], ...] = (
         check_syntax,
         _check_common,
+        _check_todos,
         _check_definitions,
         _check_references,
         _check_families,
@@ -59,6 +60,26 @@ def _check_common(rules: Sequence[LoadedRule]) -> list[Problem]:
             message = "`status: deprecated` and `deprecated: <reason, date>` belong together"
             problems.append(rule.problem("status", message=message))
     return problems
+
+
+def _check_todos(rules: Sequence[LoadedRule]) -> list[Problem]:
+    return [
+        Problem(rule.path, *rule.tree.place(loc), "a TODO is left; write what belongs here")
+        for rule in rules
+        for loc, text in _texts((), rule.tree.value)
+        if text.startswith("TODO")
+    ]
+
+
+def _texts(loc: Loc, value: object) -> Iterator[tuple[Loc, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts((*loc, key), inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _texts((*loc, index), inner)
+    elif isinstance(value, str):
+        yield loc, value
 
 
 def _meaning_locs(rule: LoadedRule) -> list[Loc]:

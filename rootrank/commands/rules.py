@@ -1,22 +1,36 @@
 """`rootrank rules`: check, test, write, compare, lock and compile the rules."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 import engine
+from engine.model.vocabulary import DOMAINS, SOURCES
 from engine.rulebook.artifact import encode_artifact
 from engine.rulebook.book import Rulebook
 from engine.rulebook.cases import RuleCase, read_cases
 from engine.rulebook.check import check
-from engine.rulebook.load import LoadedRule, load_rules, read_rules, rule_files
+from engine.rulebook.diff import compare, is_enough, needed_bump, next_version
+from engine.rulebook.load import (
+    CASES_SUFFIX,
+    LoadedRule,
+    load_rules,
+    read_rules,
+    rule_files,
+)
 from engine.rulebook.lock import LOCK_NAME, check_lock, decode_lock, encode_lock, lock_of
 from engine.rulebook.problem import Problem, RulesError
-from engine.rulebook.shipped import compile_folder, load_shipped
+from engine.rulebook.propose import propose
+from engine.rulebook.shipped import compile_folder, load_shipped, ruleset_version
+from engine.rulebook.trial import read_text
 from rootrank.rule_cases import AttributeBundle, CaseResult, run_cases
+from rootrank.rule_diff import VerdictChange, bundles_below, changed_verdicts
 
 SHIPPED = Path(engine.__file__).resolve().parent.parent / "rules"
+
+RULE_ID_PATTERN = r"[a-z][a-z0-9_]*(/[a-z0-9][a-z0-9_]*)+"
 
 rules_option = click.option(
     "--rules",
@@ -158,6 +172,7 @@ def compile_command(context: click.Context, *, folder: Path, output: Path) -> No
     except RulesError as error:
         _print_problems(error.problems, folder)
         context.exit(1)
+    output.parent.mkdir(parents=True, exist_ok=True)
     output.write_bytes(encode_artifact(artifact.book, artifact.source_digest))
     book = artifact.book
     click.echo(
@@ -166,6 +181,98 @@ def compile_command(context: click.Context, *, folder: Path, output: Path) -> No
         f"of version {book.version} in {output}",
         err=True,
     )
+
+
+@rules_command.command(name="new")
+@click.argument("line")
+@click.option("--id", "rule_id", default="new/rule", help="The rule's id, such as gpu/bus_loss.")
+@click.option("--domain", type=click.Choice(DOMAINS), default="unknown")
+@click.option("--source", type=click.Choice(SOURCES), default=None)
+@click.option("--write", is_flag=True, help="Write both files below the rules folder.")
+@rules_option
+def new_command(
+    line: str, *, rule_id: str, domain: str, source: str | None, folder: Path, write: bool
+) -> None:
+    """Propose a rule and its cases for one log LINE.
+
+    What varies (numbers, addresses, paths) is generalised and captured; the TODOs are yours.
+    """
+    if not re.fullmatch(RULE_ID_PATTERN, rule_id):
+        raise click.UsageError(f"--id {rule_id!r}: write <domain>/<name> in lower case")
+    proposal = propose(line, rule_id=rule_id, domain=domain, source=source)
+    files = {
+        folder / f"{rule_id}.yaml": proposal.rule,
+        folder / f"{rule_id}{CASES_SUFFIX}": proposal.cases,
+    }
+    for label in _already_matching(line, folder):
+        click.echo(f"note: {label} already matches this line", err=True)
+    for path, text in files.items():
+        if not write:
+            click.echo(f"# {path}\n{text}")
+            continue
+        if path.exists():
+            raise click.UsageError(f"{path} exists; choose another --id")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {path}", err=True)
+    click.echo(f"next: fill in the TODOs, then rootrank rules check {rule_id}", err=True)
+
+
+def _already_matching(line: str, folder: Path) -> list[str]:
+    try:
+        signatures = load_shipped(folder).signatures
+    except RulesError:
+        return []
+    return [
+        f"{signature.rule}#{signature.name} ({signature.symptom})"
+        for signature in signatures
+        if read_text(signature, line) is not None
+    ]
+
+
+@rules_command.command(name="diff")
+@click.argument("old", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("new", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--corpus", type=click.Path(path_type=Path, exists=True, file_okay=False), multiple=True,
+    help="A folder of bundles to attribute with both; may be given several times.",
+)  # fmt: skip
+@click.pass_context
+def diff_command(context: click.Context, old: Path, new: Path, *, corpus: tuple[Path, ...]) -> None:
+    """Compare two folders of rules: what changed, which verdicts, and the version it needs.
+
+    Exits with 1 when NEW's VERSION does not honour the change.
+    """
+    changes = compare(_loaded(old), _loaded(new))
+    for change in changes:
+        fields = f": {', '.join(change.fields)}" if change.fields else ""
+        click.echo(f"{change.what:8} {change.rule} ({change.bump}){fields}")
+    verdicts = _verdict_changes(old, new, corpus) if corpus else []
+    bump = needed_bump(changes, verdicts_changed=bool(verdicts))
+    try:
+        before, after = ruleset_version(old), ruleset_version(new)
+        wanted, enough = next_version(before, bump), is_enough(before, after, bump)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(f"version  {before} -> {after}; the change is {bump}, which needs {wanted}")
+    if not enough:
+        context.exit(1)
+
+
+def _verdict_changes(old: Path, new: Path, corpus: tuple[Path, ...]) -> list[VerdictChange]:
+    from rootrank.commands.attribute import attribute_path  # noqa: PLC0415
+
+    found = changed_verdicts(
+        bundles_below(corpus),
+        load_shipped(old),
+        load_shipped(new),
+        attribute=lambda path, book: attribute_path(path, book=book),
+    )
+    for change in found:
+        click.echo(f"verdict  {change.bundle}{': ' + change.error if change.error else ''}")
+        for field, before, after in change.fields:
+            click.echo(f"    {field}: {before or '(none)'} -> {after or '(none)'}")
+    return found
 
 
 def _loaded(folder: Path) -> list[LoadedRule]:
