@@ -60,8 +60,6 @@ class Workflow:
         """
         try:
             self.client.redrive_execution(executionArn=self._execution_arn(name))
-        except NotImplementedError:
-            return False
         except AWS_ERRORS as error:
             if is_busy(error):
                 raise _told(error, f"redrive {name}") from error

@@ -1,0 +1,238 @@
+"""The table, written: claims of attempts, and revisions behind one CURRENT pointer.
+
+Keys and access patterns are in docs/storage.md.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import ClientError
+
+from connectors.protocol import ConnectorError, TransientError
+from functions.adapters.faults import AWS_ERRORS, AwsError, TableBusyError, error_code, is_busy
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_dynamodb.type_defs import TransactWriteItemTypeDef
+
+Item = dict[str, Any]
+
+CLAIM: Final = "CLAIM"
+CURRENT: Final = "CURRENT"
+DAYS: Final = "DAYS"
+INDEX_KEYS: Final = frozenset({"job_key", "day_key", "class_key", "node_key", "ended_key"})
+"""Attributes that put an item into an index; old revisions are in none."""
+MAX_NODE_ITEMS: Final = 90
+"""A transaction holds at most 100 items (docs: TransactWriteItems); revision and pointer are two."""
+
+_TO_WIRE: Final = TypeSerializer()
+_FROM_WIRE: Final = TypeDeserializer()
+
+
+class TableRefusedError(ConnectorError):
+    """DynamoDB refuses the request and a retry will not help."""
+
+
+class ClaimChangedError(TransientError):
+    """Somebody else changed the claim in between; read it again."""
+
+
+class RevisionConflictError(TransientError):
+    """CURRENT is no longer the revision that this one was to follow; judge again."""
+
+
+@dataclass(slots=True, frozen=True)
+class Claim:
+    """Who works on an attempt. `events` are digests of the admissions seen, `version` a lock."""
+
+    attempt_key: str
+    generation: int
+    events: frozenset[str]
+    version: int
+
+
+@dataclass(slots=True, frozen=True)
+class RevisionItems:
+    """What one transaction writes: the revision, the pointer and the node index."""
+
+    attempt_key: str
+    revision: int
+    item: Item
+    node_items: dict[str, Item] = field(default_factory=dict)
+    stale_nodes: tuple[str, ...] = ()
+
+
+def to_wire(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item as the service takes it."""
+    return {key: _TO_WIRE.serialize(value) for key, value in item.items() if value is not None}
+
+
+def from_wire(item: Mapping[str, Any]) -> Item:
+    """Return an item as the service gives it, with numbers as int."""
+    return {key: _plain(_FROM_WIRE.deserialize(value)) for key, value in item.items()}
+
+
+def revision_key(revision: int) -> str:
+    """Return the sort key of a revision."""
+    return f"REV#{revision:06d}"
+
+
+@dataclass(slots=True, frozen=True)
+class ResultsTable:
+    """One table. Raises `TableBusyError` where a retry may help."""
+
+    client: "DynamoDBClient"
+    name: str
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        """Return one item, read consistently."""
+        try:
+            answer = self.client.get_item(
+                TableName=self.name, Key=to_wire({"pk": pk, "sk": sk}), ConsistentRead=True
+            )
+        except AWS_ERRORS as error:
+            refuse(error, f"read {pk} {sk}")
+        found = answer.get("Item")
+        return None if found is None else from_wire(found)
+
+    def read_claim(self, attempt_key: str) -> Claim | None:
+        """Return the claim of an attempt, or None where nobody claimed it."""
+        item = self.get(attempt_key, CLAIM)
+        if item is None:
+            return None
+        return Claim(
+            attempt_key, item["generation"], frozenset(item.get("events", ())), item["version"]
+        )
+
+    def write_claim(self, claim: Claim, attributes: Mapping[str, Any]) -> None:
+        """Write a claim whose predecessor has the version before; `ClaimChangedError` if not.
+
+        A first claim has version 1 and needs that there is none.
+        """
+        names = {f"#{index}": name for index, name in enumerate(sorted(attributes))}
+        values: Item = {f":{key[1:]}": attributes[name] for key, name in names.items()}
+        assignments = [f"{key} = :{key[1:]}" for key in names]
+        assignments += ["generation = :generation", "version = :version", "events = :events"]
+        values |= {":generation": claim.generation, ":version": claim.version}
+        values[":events"] = set(claim.events)
+        if claim.version == 1:
+            condition = "attribute_not_exists(pk)"
+        else:
+            condition = "version = :before"
+            values[":before"] = claim.version - 1
+        request: dict[str, Any] = {
+            "TableName": self.name,
+            "Key": to_wire({"pk": claim.attempt_key, "sk": CLAIM}),
+            "UpdateExpression": "SET " + ", ".join(assignments),
+            "ConditionExpression": condition,
+            "ExpressionAttributeValues": to_wire(values),
+        }
+        if names:
+            request["ExpressionAttributeNames"] = names
+        try:
+            self.client.update_item(**request)
+        except AWS_ERRORS as error:
+            if error_code(error) == "ConditionalCheckFailedException":
+                raise ClaimChangedError(
+                    f"{claim.attempt_key}: claim changed meanwhile"
+                ) from error
+            refuse(error, f"claim {claim.attempt_key}")
+
+    def note_day(self, cluster: str, day: str, expires_at: int) -> None:
+        """Remember that a cluster (`tenant/cluster`) has results on a day (`YYYY-MM-DD`)."""
+        item = {"pk": DAYS, "sk": f"{cluster}#{day}", "expires_at": expires_at}
+        try:
+            self.client.put_item(TableName=self.name, Item=to_wire(item))
+        except AWS_ERRORS as error:
+            refuse(error, f"note {cluster} {day}")
+
+    def move_current(self, items: RevisionItems) -> None:
+        """Store revision n and point CURRENT to it, only if CURRENT is n - 1.
+
+        Raises `RevisionConflictError` when it is not: nothing is written then.
+        """
+        pk = items.attempt_key
+        pointer: TransactWriteItemTypeDef = {
+            "Put": {
+                "TableName": self.name,
+                "Item": to_wire({**items.item, "pk": pk, "sk": CURRENT}),
+                "ConditionExpression": "attribute_not_exists(pk)",
+            }
+        }
+        if items.revision > 1:
+            pointer["Put"]["ConditionExpression"] = "revision = :before"
+            pointer["Put"]["ExpressionAttributeValues"] = to_wire({":before": items.revision - 1})
+        bare = {key: value for key, value in items.item.items() if key not in INDEX_KEYS}
+        writes: list[TransactWriteItemTypeDef] = [
+            pointer,
+            {
+                "Put": {
+                    "TableName": self.name,
+                    "Item": to_wire({**bare, "pk": pk, "sk": revision_key(items.revision)}),
+                    "ConditionExpression": "attribute_not_exists(pk)",
+                }
+            },
+        ]
+        writes += self._node_writes(items)
+        try:
+            self.client.transact_write_items(TransactItems=writes)
+        except AWS_ERRORS as error:
+            self._explain_cancellation(error, items)
+
+    def mark_final(self, attempt_key: str, revision: int) -> None:
+        """Mark CURRENT final where it still is this revision; else it was overtaken already."""
+        try:
+            self.client.update_item(
+                TableName=self.name,
+                Key=to_wire({"pk": attempt_key, "sk": CURRENT}),
+                UpdateExpression="SET #status = :final",
+                ConditionExpression="revision = :revision",
+                ExpressionAttributeNames={"#status": "status"},
+                ExpressionAttributeValues=to_wire({":final": "final", ":revision": revision}),
+            )
+        except AWS_ERRORS as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                refuse(error, f"mark {attempt_key} final")
+
+    def _node_writes(self, items: RevisionItems) -> "Iterable[TransactWriteItemTypeDef]":
+        for node in sorted(items.node_items)[:MAX_NODE_ITEMS]:
+            item = {**items.node_items[node], "pk": items.attempt_key, "sk": f"NODE#{node}"}
+            yield {"Put": {"TableName": self.name, "Item": to_wire(item)}}
+        room = MAX_NODE_ITEMS - len(items.node_items)
+        for node in sorted(items.stale_nodes)[: max(0, room)]:
+            key = to_wire({"pk": items.attempt_key, "sk": f"NODE#{node}"})
+            yield {"Delete": {"TableName": self.name, "Key": key}}
+
+    def _explain_cancellation(self, error: AwsError, items: RevisionItems) -> NoReturn:
+        if isinstance(error, ClientError) and error_code(error) == "TransactionCanceledException":
+            codes = {
+                str(reason.get("Code")) for reason in error.response.get("CancellationReasons", ())
+            }
+            if "ConditionalCheckFailed" in codes:
+                raise RevisionConflictError(
+                    f"{items.attempt_key}: CURRENT is not revision {items.revision - 1} any more"
+                ) from error
+            if codes & {"TransactionConflict", "ThrottlingError"}:
+                raise TableBusyError(f"{items.attempt_key}: {', '.join(sorted(codes))}") from error
+        refuse(error, f"store revision {items.revision} of {items.attempt_key}")
+
+
+def refuse(error: AwsError, what: str) -> NoReturn:
+    """Raise our name for a failure of the table."""
+    if is_busy(error):
+        raise TableBusyError(f"cannot {what} now ({error_code(error)})") from error
+    raise TableRefusedError(f"cannot {what} ({error_code(error)}): {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, set):
+        return {_plain(inner) for inner in value}
+    if hasattr(value, "as_integer_ratio") and not isinstance(value, int | float):
+        return int(value)
+    return value

@@ -1,0 +1,65 @@
+"""Lambda entry points of attribute: judge what was collected, and announce a stored revision."""
+
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.parser import parse
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from engine.pipeline import attribute as judge_case
+from functions.adapters.metering import emit
+from functions.adapters.rulebook import shipped_rulebook
+from functions.adapters.services import connect
+from functions.attribute.judging import AttributeTask, Judging
+from functions.attribute.publishing import PublishTask, announce
+from functions.scope.claiming import Claims
+
+logger = Logger()
+
+
+def attribute(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Attribute one collection and move CURRENT to its revision."""
+    task = parse(event=event, model=AttributeTask)
+    services = connect()
+    started = time.monotonic()
+    judging = Judging(
+        claims=Claims(services.store, services.table, services.workflow),
+        store=services.store,
+        table=services.table,
+        book=shipped_rulebook(),
+        attribute=judge_case,
+        now=lambda: datetime.now(UTC),
+        grace_seconds=services.settings.grace_seconds,
+        result_days=services.settings.result_days,
+    )
+    judged, verdict = judging.judge(task)
+    told = {name: getattr(verdict, name) for name in ("terminal_state", "domain", "failure_class")}
+    logger.info(
+        "attributed",
+        extra={
+            **task.model_dump(),
+            **asdict(judged),
+            **told,
+            "quality": verdict.quality.level,
+            "attribution_id": verdict.attribution_id,
+        },
+    )
+    emit(
+        {"Attributions": 1, "RulesNotEvaluated": len(verdict.rules.not_evaluated)},
+        dimensions={"domain": verdict.domain, "quality": verdict.quality.level},
+        milliseconds={"Duration": int((time.monotonic() - started) * 1000)},
+    )
+    return asdict(judged)
+
+
+def publish(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Announce one stored revision; consumers de-duplicate on (attempt, revision)."""
+    task = parse(event=event, model=PublishTask)
+    services = connect()
+    message_id = announce(task, services.store, services.table, notifier=services.notifier)
+    logger.info("published", extra={**task.model_dump(), "message": message_id})
+    emit({"MessagesPublished": 1})
+    return {"message_id": message_id}

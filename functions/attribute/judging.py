@@ -1,0 +1,240 @@
+"""Judge what was gathered, store the verdict, and move CURRENT to the new revision."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from engine.case import Case
+from engine.model.canonical import canonical_json, digest
+from engine.model.contract import Document
+from engine.model.envelope import Envelope, read_envelope
+from engine.model.moment import rfc3339, to_us
+from engine.model.plan import ManifestEntry, Plan
+from engine.model.verdict import Verdict
+from engine.rulebook.book import Rulebook
+from functions.adapters.keys import (
+    collection_name,
+    envelope_key,
+    fallback_plan_key,
+    manifest_key,
+    plan_key,
+    verdict_key,
+)
+from functions.adapters.object_store import ObjectConflictError, ObjectMissingError, ObjectStore
+from functions.adapters.results_table import (
+    CURRENT,
+    Item,
+    ResultsTable,
+    RevisionConflictError,
+    RevisionItems,
+)
+from functions.attribute.gathering import Gathering
+from functions.attribute.revision import (
+    changed_fields,
+    index_keys,
+    indexed_nodes,
+    node_item,
+    revision_status,
+    table_item,
+)
+from functions.scope.admission import Scope, state_word
+from functions.scope.claiming import Claims
+from functions.scope.planning import RuleDigests, make_plan
+from functions.scope.scoping import ClaimMissingError
+
+MAX_COLLECTIONS: Final = 2
+PATIENT_RETRIES: Final = 2
+"""So often the workflow tries again before an object that does not answer counts as lost."""
+_TRIES: Final = 4
+_JSON: Final = "application/json"
+
+
+class AttributeTask(Document):
+    """The input of the attribute state: the workflow's own data and how often it tried."""
+
+    attempt_key: str
+    generation: int
+    collection: int
+    retry_count: int = 0
+    plan_error: dict[str, Any] | None = None
+    collect_error: dict[str, Any] | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Judged:
+    """What attribute hands to the workflow."""
+
+    revision: int
+    is_new: bool
+    collect_more: bool
+    wait_seconds: int
+
+
+@dataclass(slots=True, frozen=True)
+class Judging:
+    """Attribution over its stores. `attribute` is the engine."""
+
+    claims: Claims
+    store: ObjectStore
+    table: ResultsTable
+    book: Rulebook
+    attribute: Callable[[Case, Rulebook], Verdict]
+    now: Callable[[], datetime]
+    grace_seconds: int
+    result_days: int
+
+    def judge(self, task: AttributeTask) -> tuple[Judged, Verdict]:
+        """Attribute one collection; the same task again finds its revision already there."""
+        claim = self.claims.table.read_claim(task.attempt_key)
+        if claim is None:
+            raise ClaimMissingError(f"{task.attempt_key}: nobody claimed it; put its event again")
+        scope = self.claims.read_scope(claim)
+        plans, entry = self._plans(task, scope)
+        gathering = Gathering(self.store, self.book, task.retry_count < PATIENT_RETRIES)
+        gathered = gathering.gather(plans, entry, task.model_dump())
+        word = state_word(plans[0].workload)
+        case = gathered.case(
+            still_running=word == "RUNNING" or (word == "" and scope.detection_signal is not None),
+            detection_signal=scope.detection_signal,
+        )
+        manifest = gathered.manifest(task.collection)
+        body = canonical_json(manifest.model_dump(mode="json"))
+        evidence_digest = digest(manifest.model_dump(mode="json"))
+        name = collection_name(task.generation, task.collection)
+        self.store.put_once(
+            manifest_key(task.attempt_key, name, evidence_digest), body, content_type=_JSON
+        )
+        verdict = self.attribute(case, self.book)
+        document = canonical_json(verdict.model_dump(mode="json"))
+        where = verdict_key(task.attempt_key, verdict.attribution_id)
+        self.store.put_once(where, document, content_type=_JSON)
+        return self._record(task, verdict, evidence_digest), verdict
+
+    def _plans(self, task: AttributeTask, scope: Scope) -> tuple[list[Plan], ManifestEntry]:
+        plans: list[Plan] = []
+        entry = None
+        for collection in range(1, task.collection + 1):
+            key = plan_key(task.attempt_key, task.generation, collection)
+            try:
+                body, stored = self.store.get(key)
+            except ObjectMissingError:
+                continue
+            plans.append(Plan.model_validate_json(body))
+            entry = ManifestEntry(key=key, version=stored.version, sha256=stored.sha256)
+        if entry is not None:
+            return plans, entry
+        return self._plan_of_event(task, scope)
+
+    def _plan_of_event(
+        self, task: AttributeTask, scope: Scope
+    ) -> tuple[list[Plan], ManifestEntry]:
+        """Plan from the event alone, where planning failed: nothing is collected."""
+        digests = RuleDigests.of(self.book)
+        plan = make_plan(scope.workload, (), digests=digests, generation=task.generation)
+        plan = plan.model_copy(update={"attempt_key": task.attempt_key, "items": ()})
+        name = collection_name(task.generation, task.collection)
+        key = fallback_plan_key(task.attempt_key, name)
+        body = canonical_json(plan.model_dump(mode="json", exclude_unset=True))
+        try:
+            stored = self.store.put_once(key, body, content_type=_JSON)
+        except ObjectConflictError:
+            body, stored = self.store.get(key)
+            plan = Plan.model_validate_json(body)
+        return [plan], ManifestEntry(key=key, version=stored.version, sha256=stored.sha256)
+
+    def _record(self, task: AttributeTask, verdict: Verdict, evidence_digest: str) -> Judged:
+        more = task.collection < MAX_COLLECTIONS and bool(verdict.quality.would_change)
+        for _ in range(_TRIES):
+            held = self.table.get(task.attempt_key, CURRENT)
+            wait = self.grace_seconds
+            if held is not None:
+                order = (held["generation"], held["collection"])
+                if order > (task.generation, task.collection):
+                    return Judged(held["revision"], False, False, wait)
+                if order == (task.generation, task.collection):
+                    return Judged(held["revision"], True, more, wait)
+                if held["attribution_id"] == verdict.attribution_id:
+                    if not more:
+                        self.table.mark_final(task.attempt_key, held["revision"])
+                    return Judged(held["revision"], False, more, wait)
+            try:
+                revision = self._move(task, verdict, evidence_digest, held=held, more=more)
+            except RevisionConflictError:
+                continue
+            return Judged(revision, True, more, wait)
+        raise RevisionConflictError(f"{task.attempt_key}: CURRENT moved {_TRIES} times meanwhile")
+
+    def _move(
+        self,
+        task: AttributeTask,
+        verdict: Verdict,
+        evidence_digest: str,
+        *,
+        held: Item | None,
+        more: bool,
+    ) -> int:
+        revision = 1 if held is None else held["revision"] + 1
+        before = None if held is None else self._held_verdict(held)
+        where = envelope_key(task.attempt_key, revision, evidence_digest)
+        document = verdict_key(task.attempt_key, verdict.attribution_id)
+        now = self.now()
+        envelope = Envelope(
+            attempt_key=task.attempt_key,
+            revision=revision,
+            status=revision_status(
+                is_first=held is None,
+                was_final=held is not None and held["status"] != "provisional",
+                more_to_come=more,
+            ),
+            supersedes=None if held is None else held["revision"],
+            changed=changed_fields(before, verdict),
+            published_at=rfc3339(to_us(now)),
+            locations={"verdict": self.store.uri(document), "envelope": self.store.uri(where)},
+            manifest_digest=evidence_digest,
+            verdict=verdict,
+        )
+        try:
+            body = canonical_json(envelope.model_dump(mode="json"))
+            self.store.put_once(where, body, content_type=_JSON)
+        except ObjectConflictError:
+            # An earlier try got so far: its time of publication stands.
+            envelope = Envelope.model_validate_json(self.store.get(where)[0])
+        expires_at = int(now.timestamp()) + self.result_days * 86_400
+        keys = index_keys(envelope)
+        cluster, day = keys["day_key"].rsplit("#", 1)
+        self.table.note_day(cluster, day, expires_at)
+        nodes = indexed_nodes(verdict)
+        item = table_item(envelope, verdict_key=document, envelope_key=where)
+        item |= keys | {
+            "generation": task.generation,
+            "collection": task.collection,
+            "expires_at": expires_at,
+            "indexed_nodes": sorted(nodes),
+        }
+        self.table.move_current(
+            RevisionItems(
+                attempt_key=task.attempt_key,
+                revision=revision,
+                item=item,
+                node_items={
+                    node: node_item(envelope, nodes[node]) | {"expires_at": expires_at}
+                    for node in sorted(nodes)
+                },
+                stale_nodes=tuple(
+                    node for node in (held or {}).get("indexed_nodes", ()) if node not in nodes
+                ),
+            )
+        )
+        return revision
+
+    def _held_verdict(self, held: Item) -> Verdict | None:
+        try:
+            body, _ = self.store.get(held["envelope_key"])
+        except ObjectMissingError:
+            return None
+        return read_envelope(_loads(body)).verdict
+
+
+def _loads(body: bytes) -> dict[str, Any]:
+    return Envelope.model_validate_json(body).model_dump(mode="json")

@@ -1,0 +1,179 @@
+"""Envelopes, table items and messages of a revision. Pure: the clock's reading is passed in."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engine.model.canonical import canonical_json
+from engine.model.envelope import Envelope
+from engine.model.verdict import AffectedNode, Verdict
+from engine.model.vocabulary import RevisionStatus
+
+ITEM_BYTES: Final = 50_000
+"""Ceiling of a table item (CONTRACTS, section 2); beyond it lists become counts."""
+MESSAGE_BYTES: Final = 64_000
+_COMPARED: Final = (
+    "terminal_state", "manifestation", "domain", "failure_class", "root_causes",
+    "affected_nodes", "affected_ranks", "quality", "summary", "actions", "workload",
+)  # fmt: skip
+_INDEXED_NODES: Final = 64
+
+
+def changed_fields(before: Verdict | None, after: Verdict) -> tuple[str, ...]:
+    """Return the names of the fields that a reader would notice to differ."""
+    if before is None:
+        return ()
+    return tuple(name for name in _COMPARED if getattr(before, name) != getattr(after, name))
+
+
+def table_item(envelope: Envelope, *, verdict_key: str, envelope_key: str) -> dict[str, Any]:
+    """Return the light item: scalars, causes, culprits, actions and where the document is."""
+    verdict = envelope.verdict
+    workload = verdict.workload
+    item: dict[str, Any] = {
+        "attempt_key": envelope.attempt_key,
+        "revision": envelope.revision,
+        "status": envelope.status,
+        "supersedes": envelope.supersedes,
+        "published_at": envelope.published_at,
+        "manifest_digest": envelope.manifest_digest,
+        "attribution_id": verdict.attribution_id,
+        "verdict_key": verdict_key,
+        "envelope_key": envelope_key,
+        "job_id": workload.job_id,
+        "scheduler": workload.scheduler,
+        "cluster": f"{workload.tenant}/{workload.cluster}",
+        "name": workload.name,
+        "user": workload.user,
+        "start": workload.start,
+        "end": workload.end,
+        "terminal_state": verdict.terminal_state,
+        "manifestation": verdict.manifestation,
+        "domain": verdict.domain,
+        "failure_class": verdict.failure_class,
+        "quality": verdict.quality.level,
+        "summary": verdict.summary,
+        "root_causes": [_cause(each) for each in verdict.model_dump(mode="json")["root_causes"]],
+        "culprits": [each.node for each in verdict.affected_nodes if each.role == "culprit"],
+        "suspects": [each.node for each in verdict.affected_nodes if each.role == "suspect"],
+        "actions": [each.model_dump(mode="json") for each in verdict.actions],
+        "would_change": [each.model_dump(mode="json") for each in verdict.quality.would_change],
+        "rules_version": verdict.rules.version,
+    }
+    return _within(item, ITEM_BYTES, ("would_change", "actions", "suspects", "root_causes"))
+
+
+def index_keys(envelope: Envelope) -> dict[str, str]:
+    """Return the keys that put CURRENT into the indexes (docs/storage.md)."""
+    workload = envelope.verdict.workload
+    ended = workload.end or workload.start or envelope.published_at
+    return {
+        "job_key": workload.job_id,
+        "day_key": f"{workload.tenant}/{workload.cluster}#{ended[:10]}",
+        "class_key": envelope.verdict.failure_class,
+        "ended_key": f"{ended}#{envelope.attempt_key}",
+    }
+
+
+def indexed_nodes(verdict: Verdict) -> dict[str, AffectedNode]:
+    """Return the nodes that get an index item: those to act on first, and not all victims."""
+    order = {"culprit": 0, "suspect": 1, "victim": 2, "observed": 3}
+    ranked = sorted(verdict.affected_nodes, key=lambda each: (order[each.role], each.node))
+    return {each.node: each for each in ranked[:_INDEXED_NODES]}
+
+
+def node_item(envelope: Envelope, node: AffectedNode) -> dict[str, Any]:
+    """Return the index item of one node of one attempt."""
+    verdict = envelope.verdict
+    keys = index_keys(envelope)
+    cluster = f"{verdict.workload.tenant}/{verdict.workload.cluster}"
+    return {
+        "attempt_key": envelope.attempt_key,
+        "revision": envelope.revision,
+        "node_key": f"{cluster}/{node.node}",
+        "ended_key": keys["ended_key"],
+        "node": node.node,
+        "role": node.role,
+        "cluster": cluster,
+        "job_id": verdict.workload.job_id,
+        "end": verdict.workload.end,
+        "domain": verdict.domain,
+        "failure_class": verdict.failure_class,
+        "quality": verdict.quality.level,
+        "terminal_state": verdict.terminal_state,
+        "summary": verdict.summary,
+    }
+
+
+def message(envelope: Envelope, *, verdict_uri: str) -> dict[str, Any]:
+    """Return what subscribers get: conclusions and nodes to act on, no log excerpts."""
+    verdict = envelope.verdict
+    nodes = [each for each in verdict.affected_nodes if each.role in ("culprit", "suspect")]
+    body: dict[str, Any] = {
+        "schema_version": "attribution-message/v1",
+        "attempt_key": envelope.attempt_key,
+        "revision": envelope.revision,
+        "status": envelope.status,
+        "supersedes": envelope.supersedes,
+        "changed": list(envelope.changed),
+        "published_at": envelope.published_at,
+        "attribution_id": verdict.attribution_id,
+        "workload": verdict.workload.model_dump(mode="json", exclude={"nodes"}),
+        "terminal_state": verdict.terminal_state,
+        "manifestation": verdict.manifestation,
+        "domain": verdict.domain,
+        "failure_class": verdict.failure_class,
+        "quality": verdict.quality.level,
+        "root_causes": [
+            {"title": each.title, "domain": each.domain, "primary": each.primary}
+            for each in verdict.root_causes
+        ],
+        "nodes": [
+            {"node": each.node, "instance_id": each.instance_id, "role": each.role}
+            for each in nodes
+        ],
+        "actions": [each.model_dump(mode="json") for each in verdict.actions],
+        "incident_id": verdict.history.incident_id,
+        "verdict_uri": verdict_uri,
+    }
+    return _within(body, MESSAGE_BYTES, ("root_causes", "actions", "nodes"))
+
+
+def message_attributes(envelope: Envelope) -> dict[str, str]:
+    """Return the attributes that subscribers filter on, all String (CONTRACTS, section 4)."""
+    verdict = envelope.verdict
+    automated = any(action.evidence_supports_automation for action in verdict.actions)
+    attributes = {
+        "cluster": verdict.workload.cluster,
+        "tenant": verdict.workload.tenant,
+        "scheduler": verdict.workload.scheduler,
+        "terminal_state": verdict.terminal_state,
+        "domain": verdict.domain,
+        "failure_class": verdict.failure_class,
+        "quality": verdict.quality.level,
+        "status": envelope.status,
+        "automation_supported": "true" if automated else "false",
+    }
+    if verdict.history.incident_id:
+        attributes["incident_id"] = verdict.history.incident_id
+    return attributes
+
+
+def revision_status(*, is_first: bool, was_final: bool, more_to_come: bool) -> RevisionStatus:
+    """Return what a new revision is: final evidence is corrected, never quietly replaced."""
+    if was_final and not is_first:
+        return "correction"
+    return "provisional" if more_to_come else "final"
+
+
+def _cause(cause: Mapping[str, Any]) -> dict[str, Any]:
+    kept = ("cause_id", "primary", "symptom", "rule", "domain", "title", "quality")
+    return {**{name: cause[name] for name in kept}, "entity": cause["entity"]["id"]}
+
+
+def _within(body: dict[str, Any], ceiling: int, lists: tuple[str, ...]) -> dict[str, Any]:
+    """Replace lists by their counts, in the order given, until the body fits."""
+    for name in lists:
+        if len(canonical_json(body)) <= ceiling:
+            return body
+        body = {**body, name: [], f"{name}_omitted": len(body[name])}
+    return body

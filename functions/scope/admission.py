@@ -1,0 +1,115 @@
+"""What we keep of a scheduler's event, and how several events of one attempt become one. Pure.
+
+Terminal states are evidence: FAILED from one source and NODE_FAIL from another are both kept,
+and the order in which they arrive changes nothing.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pydantic import Field
+
+from engine.model.canonical import digest
+from engine.model.contract import Document
+from engine.model.vocabulary import DetectionSignal
+from engine.model.workload import EvidenceSource, Workload
+
+_SUCCEEDED: Final = frozenset({"COMPLETED", "SUCCEEDED", "COMPLETE", "FINISHED", "SUCCESS"})
+_PRECISION: Final = (
+    frozenset({"NODE_FAIL", "BOOT_FAIL"}),
+    frozenset({"OUT_OF_MEMORY", "OOMKILLED"}),
+    frozenset({"TIMEOUT", "DEADLINE", "DEADLINEEXCEEDED"}),
+    frozenset({"PREEMPTED", "EVICTED", "REVOKED"}),
+    frozenset({"CANCELLED", "STOPPED"}),
+    frozenset({"FAILED"}),
+)
+"""States from the most to the least telling; those not named come after, then success, then none."""
+
+
+class Admission(Document):
+    """One event, reduced to what may be stored: never parameters, environment, tags or roles."""
+
+    origin: str
+    workload: Workload
+    evidence: tuple[EvidenceSource, ...] = ()
+    bundle_uri: str | None = Field(default=None, max_length=2048)
+    detection_signal: DetectionSignal | None = None
+
+
+class Scope(Document):
+    """All that the events of one attempt say together.
+
+    `other_states` are the state and exit code of each event that the chosen workload does not
+    carry itself.
+    """
+
+    workload: Workload
+    evidence: tuple[EvidenceSource, ...] = ()
+    bundle_uri: str | None = None
+    detection_signal: DetectionSignal | None = None
+    other_states: tuple[tuple[str, str], ...] = ()
+
+
+def admission_digest(admission: Admission) -> str:
+    """Return the content digest of an event: equal for redelivered and for repeated events."""
+    return digest(admission.model_dump(mode="json", exclude_none=True))
+
+
+def is_success(scope: Scope) -> bool:
+    """Whether the scheduler says that the job ended well and nobody says otherwise."""
+    exit_code = (scope.workload.exit_code or "0").split(":", 1)[0]
+    return (
+        state_word(scope.workload) in _SUCCEEDED
+        and exit_code in ("0", "n/a", "")
+        and not scope.other_states
+        and scope.detection_signal is None
+    )
+
+
+def state_word(workload: Workload) -> str:
+    """Return the first word of the scheduler's state in upper case, "" where there is none."""
+    words = (workload.state or "").upper().split()
+    return words[0] if words else ""
+
+
+def merge(admissions: Iterable[Admission]) -> Scope:
+    """Return what several events say together; their order does not matter.
+
+    The most telling state leads; what its event leaves out is taken from the others.
+    """
+    ordered = sorted(admissions, key=lambda each: (_rank(each.workload), admission_digest(each)))
+    leader = ordered[0].workload
+    fields: dict[str, Any] = {}
+    for each in reversed(ordered):
+        fields |= _given(each.workload)
+    states = {(each.workload.state or "", each.workload.exit_code or "") for each in ordered}
+    states -= {(leader.state or "", leader.exit_code or ""), ("", "")}
+    evidence = {entry.model_dump_json(): entry for each in ordered for entry in each.evidence}
+    signals = sorted(each.detection_signal for each in ordered if each.detection_signal)
+    ended = any(state_word(each.workload) not in ("", "RUNNING") for each in ordered)
+    return Scope(
+        workload=Workload.model_validate(fields),
+        evidence=tuple(evidence[key] for key in sorted(evidence)),
+        bundle_uri=next((each.bundle_uri for each in ordered if each.bundle_uri), None),
+        detection_signal=signals[0] if signals and not ended else None,
+        other_states=tuple(sorted(states)),
+    )
+
+
+def complete(scope: Scope, bundled: Workload) -> Workload:
+    """Return the scoped workload with what only the bundle's own description knows."""
+    return Workload.model_validate(_given(bundled) | _given(scope.workload))
+
+
+def _rank(workload: Workload) -> int:
+    word = state_word(workload).removesuffix("+")
+    for rank, words in enumerate(_PRECISION):
+        if word in words:
+            return rank
+    if word in _SUCCEEDED:
+        return len(_PRECISION) + 1
+    return len(_PRECISION) + (2 if word in ("", "RUNNING") else 0)
+
+
+def _given(workload: Workload) -> dict[str, Any]:
+    return workload.model_dump(mode="python", exclude_unset=True, exclude_none=True)

@@ -1,0 +1,67 @@
+"""Lambda entry points of scope: admit (behind SQS) and plan (the workflow's first state)."""
+
+from dataclasses import asdict
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.parser import parse
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from functions.adapters.metering import emit
+from functions.adapters.rulebook import shipped_rulebook
+from functions.adapters.services import Services, connect
+from functions.scope.claiming import Claims
+from functions.scope.planning import RuleDigests
+from functions.scope.reception import receive
+from functions.scope.scoping import PlanTask, Scoping
+
+logger = Logger()
+
+
+def admit(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Admit a batch of scheduler events; those that fail go back to the queue alone."""
+    processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+    return process_partial_response(
+        event=event, record_handler=admit_record, processor=processor, context=context
+    )
+
+
+def admit_record(record: SQSRecord) -> None:
+    """Admit one event; raises what is wrong with it, after saying so."""
+    received = {"message_id": record.message_id}
+    try:
+        admission = receive(record.body)
+        claimed = _claims(connect()).admit(admission)
+    except Exception as error:
+        logger.error("event not admitted", extra={**received, "reason": str(error)[:2000]})
+        emit({"EventsRefused": 1})
+        raise
+    logger.info("event admitted", extra={**received, **asdict(claimed), "origin": admission.origin})
+    emit({"EventsAdmitted": 1}, dimensions={"outcome": claimed.outcome})
+
+
+def plan(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Make and store the plan of one collection."""
+    task = parse(event=event, model=PlanTask)
+    services = connect()
+    scoping = Scoping(
+        _claims(services),
+        services.store,
+        services.table,
+        lambda: RuleDigests.of(shipped_rulebook()),
+    )
+    scoped = scoping.scope(task)
+    logger.info("planned", extra={**task.model_dump(), **asdict(scoped)})
+    emit({"ItemsPlanned": scoped.item_count})
+    return asdict(scoped)
+
+
+def _claims(services: Services) -> Claims:
+    return Claims(services.store, services.table, services.workflow)

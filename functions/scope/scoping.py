@@ -1,0 +1,194 @@
+"""From a claimed attempt to its stored plan: events, bundle, rules, and what is left to collect."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.bundle import BundleError, LoadedBundle, load_bundle_from
+from connectors.protocol import ConnectorError, TransientError
+from engine.model.canonical import canonical_json
+from engine.model.contract import Document
+from engine.model.plan import Plan, PlanItem
+from engine.model.verdict import EvidenceRequest
+from engine.model.workload import EvidenceSource, Workload
+from functions.adapters.keys import collected_prefix, items_key, plan_key
+from functions.adapters.object_store import (
+    ObjectConflictError,
+    ObjectMissingError,
+    ObjectStore,
+    PrefixSource,
+)
+from functions.adapters.results_table import CURRENT, ResultsTable
+from functions.collect.receipt import read_receipts
+from functions.scope.admission import Scope, complete
+from functions.scope.claiming import Claims
+from functions.scope.planning import RuleDigests, make_plan
+
+LOST: Final = "lost: "
+"""Notes that start so speak of evidence that exists and could not be read."""
+
+
+class ClaimMissingError(ConnectorError):
+    """A workflow for an attempt that nobody claimed."""
+
+
+class PlanTask(Document):
+    """The input of the plan state."""
+
+    attempt_key: str
+    generation: int
+    collection: int
+
+
+@dataclass(slots=True, frozen=True)
+class Scoped:
+    """What plan hands to the workflow."""
+
+    plan_key: str
+    items_key: str
+    item_count: int
+
+
+@dataclass(slots=True, frozen=True)
+class Scoping:
+    """Planning over its stores."""
+
+    claims: Claims
+    store: ObjectStore
+    table: ResultsTable
+    load_digests: Callable[[], RuleDigests]
+
+    def scope(self, task: PlanTask) -> Scoped:
+        """Make and store the plan of one collection; a plan that is stored already stands."""
+        key = task.attempt_key
+        where = plan_key(key, task.generation, task.collection)
+        stored = read_plan(self.store, where)
+        if stored is None:
+            stored = self._store(where, self._plan(task))
+        items = [item.model_dump(mode="json", exclude_unset=True) for item in stored.items]
+        listed = items_key(key, task.generation, task.collection)
+        self.store.put_once(listed, canonical_json(items), content_type="application/json")
+        return Scoped(where, listed, len(items))
+
+    def _plan(self, task: PlanTask) -> Plan:
+        claim = self.table.read_claim(task.attempt_key)
+        if claim is None:
+            raise ClaimMissingError(f"{task.attempt_key}: nobody claimed it; put its event again")
+        scope = self.claims.read_scope(claim)
+        bundle, notes = self._bundle(scope)
+        workload, evidence = scope.workload, scope.evidence
+        if bundle is not None:
+            workload = complete(scope, bundle.workload)
+            evidence = (*scope.evidence, *bundle.evidence)
+        requests: tuple[EvidenceRequest, ...] = ()
+        if task.collection > 1:
+            requests = self._requests(task)
+            evidence = self._uncollected(task)
+        plan = make_plan(
+            workload,
+            evidence,
+            digests=self.load_digests(),
+            base_uri=scope.bundle_uri,
+            generation=task.generation,
+            collection=task.collection,
+            requests=requests,
+            sizes=None if bundle is None else bundle.sizes,
+        )
+        items = (*plan.items, *_state_items(scope, plan.items))
+        return plan.model_copy(
+            update={
+                "attempt_key": task.attempt_key,
+                "items": items,
+                "notes": (*plan.notes, *notes),
+            }
+        )
+
+    def _bundle(self, scope: Scope) -> tuple[LoadedBundle | None, tuple[str, ...]]:
+        if scope.bundle_uri is None:
+            return None, ()
+        try:
+            source = bundle_source(self.store, scope.bundle_uri)
+            return load_bundle_from(source, name=scope.workload.job_id), ()
+        except TransientError:
+            raise
+        except (BundleError, ConnectorError) as error:
+            if isinstance(error.__cause__, TransientError):
+                raise error.__cause__ from error
+            return None, (f"{LOST}the bundle could not be read: {error}",)
+
+    def _requests(self, task: PlanTask) -> tuple[EvidenceRequest, ...]:
+        current = self.table.get(task.attempt_key, CURRENT) or {}
+        return tuple(
+            EvidenceRequest.model_validate(each) for each in current.get("would_change", ())
+        )
+
+    def _uncollected(self, task: PlanTask) -> tuple[EvidenceSource, ...]:
+        """Return the evidence of earlier items that left no usable report."""
+        left: list[EvidenceSource] = []
+        for collection in range(1, task.collection):
+            earlier = read_plan(
+                self.store, plan_key(task.attempt_key, task.generation, collection)
+            )
+            if earlier is None:
+                continue
+            prefix = collected_prefix(task.attempt_key, task.generation, collection)
+            receipts = read_receipts(self.store, prefix, earlier.items)
+            for item in earlier.items:
+                receipt = receipts.get(item.item_id)
+                if receipt is None or receipt.report.status == "error":
+                    left += item.evidence
+        return tuple(left)
+
+    def _store(self, key: str, plan: Plan) -> Plan:
+        body = canonical_json(plan.model_dump(mode="json", exclude_unset=True))
+        try:
+            self.store.put_once(key, body, content_type="application/json")
+        except ObjectConflictError:
+            return read_plan(self.store, key) or plan
+        return plan
+
+
+def bundle_source(store: ObjectStore, uri: str) -> PrefixSource:
+    """Return the blob source of a bundle in our bucket.
+
+    Raises `ConnectorError` for any other place: an event must not make us read what its sender
+    may not.
+    """
+    allowed = store.uri("bundles/")
+    if not uri.startswith(allowed) or len(uri) == len(allowed):
+        raise ConnectorError(f"bundle_uri {uri!r} is not below {allowed}; copy the bundle there")
+    return PrefixSource(store, uri.removeprefix(store.uri("")).rstrip("/") + "/")
+
+
+def read_plan(store: ObjectStore, key: str) -> Plan | None:
+    """Return a stored plan, or None where there is none."""
+    try:
+        return Plan.model_validate_json(store.get(key)[0])
+    except ObjectMissingError:
+        return None
+
+
+def workload_of(item: PlanItem, plan: Plan) -> Workload:
+    """Return the workload that an item speaks of: another state where the item carries one."""
+    if "state" not in item.query:
+        return plan.workload
+    update = {"state": item.query["state"] or None, "exit_code": item.query["exit_code"] or None}
+    return plan.workload.model_copy(update=update)
+
+
+def _state_items(scope: Scope, items: Sequence[PlanItem]) -> list[PlanItem]:
+    """Return an item for each further state that an event reported."""
+    stated = next((item for item in items if item.shard == "state"), None)
+    if stated is None:
+        return []
+    return [
+        stated.model_copy(
+            update={
+                "item_id": f"{stated.item_id}-{number}",
+                "shard": f"state-{number}",
+                "query": {"state": state, "exit_code": exit_code},
+            }
+        )
+        for number, (state, exit_code) in enumerate(scope.other_states, start=2)
+    ]
+

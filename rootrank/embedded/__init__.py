@@ -1,0 +1,1 @@
+"""The embedded AWS: the real template, state machine and handlers, in one process, on moto."""

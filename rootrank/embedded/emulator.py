@@ -1,0 +1,183 @@
+"""What moto 5.2 does not do, or does wrongly, for this stack: put right in one place.
+
+- CloudFormation state machines land in the backend that does not execute, with their
+  substitutions unmade.
+- Lambda needs Docker: here the handlers are called in process.
+- An event source mapping calls the function inside `SendMessage` and knows no partial failure:
+  `rootrank.embedded.delivery` polls instead.
+- `RedriveExecution` is missing: it answers that the execution cannot be redriven.
+- An Amazon endpoint that moto does not know would be called for real: refused.
+"""
+
+import importlib
+import json
+import logging
+import os
+import re
+import traceback
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any, Final, TextIO
+
+from botocore.httpsession import URLLib3Session
+from moto import mock_aws
+from moto.awslambda.models import LambdaFunction
+from moto.stepfunctions import models as machines
+from moto.core.exceptions import AWSError
+from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+from moto.stepfunctions.responses import StepFunctionResponse
+
+from rootrank.embedded.template import REGION
+
+_SUBSTITUTION: Final = re.compile(r"\$\{(\w+)\}")
+_TIME_LEFT_MS: Final = 300_000
+_ENVIRONMENT: Final = {
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_REGION": REGION,
+    "AWS_ACCESS_KEY_ID": "embedded",
+    "AWS_SECRET_ACCESS_KEY": "embedded",
+    "AWS_SESSION_TOKEN": "embedded",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true",
+    "POWERTOOLS_TRACE_DISABLED": "true",
+}
+
+
+class NetworkRefusedError(RuntimeError):
+    """A call that would have left this machine."""
+
+
+class NotRedrivableError(AWSError):
+    """What AWS answers where an execution cannot be resumed."""
+
+    TYPE = "ExecutionNotRedrivable"
+
+
+@dataclass(slots=True)
+class Invocation:
+    """One call of a handler, told to whoever shows progress."""
+
+    function: str
+    event: Any
+    answer: Any = None
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class LambdaContext:
+    """What handlers use of Lambda's context object."""
+
+    function_name: str
+    memory_limit_in_mb: int
+    invoked_function_arn: str
+    function_version: str = "$LATEST"
+    aws_request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    log_group_name: str = "embedded"
+    log_stream_name: str = "embedded"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return the time that is left, always plenty."""
+        return _TIME_LEFT_MS
+
+
+@contextmanager
+def emulated_aws(log: TextIO, on_invocation: Callable[[Invocation], None]) -> Iterator[None]:
+    """Run the body on moto with this module's repairs; handlers print to `log`."""
+    from functions.adapters.services import connect  # noqa: PLC0415  boto3 wakes up inside moto
+
+    before = dict(os.environ)
+    os.environ.update(_ENVIRONMENT)
+    os.environ.pop("AWS_PROFILE", None)
+    # moto logs each failed state of a workflow; who asked sees it as progress.
+    logging.getLogger("moto").setLevel(logging.CRITICAL)
+    config = {"stepfunctions": {"execute_state_machine": True}}
+    try:
+        with mock_aws(config=config), _repaired(on_invocation), redirect_stdout(log):
+            connect.cache_clear()
+            yield
+    finally:
+        connect.cache_clear()
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _repaired(on_invocation: Callable[[Invocation], None]) -> Iterator[None]:
+    create = machines.StateMachine.create_from_cloudformation_json
+    backends, invoke = machines.stepfunctions_backends, LambdaFunction._invoke_lambda
+    redrive = getattr(StepFunctionResponse, "redrive_execution", None)
+    send = URLLib3Session.send
+    machines.stepfunctions_backends = stepfunctions_parser_backends
+    machines.StateMachine.create_from_cloudformation_json = classmethod(_substituted(create))
+    LambdaFunction._invoke_lambda = _in_process(on_invocation)
+    StepFunctionResponse.redrive_execution = _refuse_redrive
+    URLLib3Session.send = _refuse_network  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        machines.stepfunctions_backends = backends
+        machines.StateMachine.create_from_cloudformation_json = create
+        LambdaFunction._invoke_lambda = invoke
+        if redrive is None:
+            del StepFunctionResponse.redrive_execution
+        else:
+            StepFunctionResponse.redrive_execution = redrive
+        URLLib3Session.send = send  # type: ignore[method-assign]
+
+
+def _substituted(create: Any) -> Any:
+    def create_from_cloudformation_json(
+        cls: Any, name: str, resource: dict[str, Any], account: str, region: str, **rest: Any
+    ) -> Any:
+        properties = dict(resource["Properties"])
+        if "Definition" in properties:
+            properties["DefinitionString"] = json.dumps(properties.pop("Definition"))
+        made = properties.pop("DefinitionSubstitutions", None) or {}
+        properties["DefinitionString"] = _SUBSTITUTION.sub(
+            lambda match: str(made.get(match[1], match[0])), properties["DefinitionString"]
+        )
+        changed = {**resource, "Properties": properties}
+        return create.__func__(cls, name, changed, account, region, **rest)
+
+    return create_from_cloudformation_json
+
+
+def _in_process(on_invocation: Callable[[Invocation], None]) -> Any:
+    def invoke(function: Any, event: Any = None) -> tuple[str, bool, str]:
+        module, name = function.handler.rsplit(".", 1)
+        context = LambdaContext(
+            function.function_name, int(function.memory_size or 128), function.function_arn
+        )
+        invocation = Invocation(function.function_name, event)
+        try:
+            handler = getattr(importlib.import_module(module), name)
+            # What AWS would do: only what survives JSON goes in and comes out.
+            answer = handler(json.loads(json.dumps(event)), context)
+            text = json.dumps(answer)
+            invocation.answer = json.loads(text)
+        except Exception as error:  # noqa: BLE001  the runtime reports whatever a handler raises
+            invocation.error = f"{type(error).__name__}: {error}"
+            print(traceback.format_exc())  # noqa: T201  the function's log
+            text = json.dumps(
+                {
+                    "errorMessage": str(error),
+                    "errorType": type(error).__name__,
+                    "stackTrace": traceback.format_tb(error.__traceback__),
+                }
+            )
+        on_invocation(invocation)
+        return text, invocation.error is not None, ""
+
+    return invoke
+
+
+def _refuse_redrive(_response: Any) -> Any:
+    raise NotRedrivableError("the embedded workflow cannot resume an execution")
+
+
+def _refuse_network(_session: Any, request: Any) -> Any:
+    raise NetworkRefusedError(f"{request.method} {request.url} would leave this machine")

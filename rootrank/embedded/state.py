@@ -1,0 +1,160 @@
+"""The embedded AWS on disk: readable files, written after a run and loaded before the next.
+
+    s3/<key>            every object, under its key
+    table.jsonl         every item, one a line, in DynamoDB's JSON
+    messages.jsonl      what subscribers of the topic received
+    dead-letters.jsonl  events that could not be admitted
+    executions.jsonl    the workflow's executions
+    functions.jsonl     what the handlers logged
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+try:
+    import fcntl
+except ImportError:  # Windows: nobody else is kept out there
+    fcntl = None  # type: ignore[assignment]
+
+
+class StateError(Exception):
+    """A state folder that cannot be used: where, why and what to do."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep others out of the state folder; raises `StateError` where it is in use."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise StateError(f"{folder}: cannot be written ({error.strerror}); choose another --state")
+    with lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def load_objects(folder: Path, bucket: str) -> None:
+    """Put every stored object into the bucket."""
+    s3 = boto3.client("s3")
+    root = folder / "s3"
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            s3.put_object(
+                Bucket=bucket, Key=path.relative_to(root).as_posix(), Body=path.read_bytes()
+            )
+
+
+def save_objects(folder: Path, bucket: str) -> None:
+    """Write every object that is not on disk yet."""
+    s3 = boto3.client("s3")
+    root = folder / "s3"
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        for entry in page.get("Contents", []):
+            path = root / entry["Key"]
+            if not path.resolve().is_relative_to(root.resolve()):
+                continue
+            body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+            if path.is_file() and path.read_bytes() == body:
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(body)
+
+
+def load_items(folder: Path, table: str) -> None:
+    """Put every stored item into the table."""
+    dynamodb = boto3.client("dynamodb")
+    for item in read_lines(folder / "table.jsonl"):
+        dynamodb.put_item(TableName=table, Item=item)
+
+
+def save_items(folder: Path, table: str) -> None:
+    """Write every item of the table; a copy of the whole, so here a scan is right."""
+    pages = boto3.client("dynamodb").get_paginator("scan").paginate(TableName=table)
+    items = [item for page in pages for item in page["Items"]]
+    write_lines(folder / "table.jsonl", sorted(items, key=lambda i: (i["pk"]["S"], i["sk"]["S"])))
+
+
+def load_executions(folder: Path, machine_arn: str) -> None:
+    """Tell the workflow which executions there were, so that their names stay taken."""
+    from moto.core import DEFAULT_ACCOUNT_ID  # noqa: PLC0415
+    from moto.stepfunctions.parser.api import ExecutionStatus, StateMachineType  # noqa: PLC0415
+    from moto.stepfunctions.parser.backend.execution import Execution  # noqa: PLC0415
+    from moto.stepfunctions.parser.models import stepfunctions_parser_backends  # noqa: PLC0415
+
+    region = machine_arn.split(":")[3]
+    backend = stepfunctions_parser_backends[DEFAULT_ACCOUNT_ID][region]
+    machine = backend.describe_state_machine(machine_arn)
+    for line in read_lines(folder / "executions.jsonl"):
+        execution = Execution(
+            name=line["name"],
+            sm_type=StateMachineType.STANDARD,
+            role_arn=machine.roleArn,
+            exec_arn=machine_arn.replace(":stateMachine:", ":execution:") + ":" + line["name"],
+            account_id=DEFAULT_ACCOUNT_ID,
+            region_name=region,
+            state_machine=machine,
+            start_date=datetime.fromisoformat(line["started"]),
+            cloud_watch_logging_session=None,
+            activity_store={},
+            input_data=line["input"],
+        )
+        execution.exec_status = ExecutionStatus(line["status"])
+        execution.stop_date = execution.start_date
+        machine.executions.append(execution)
+
+
+def save_executions(folder: Path, machine_arn: str) -> None:
+    """Write the name, input and end of every execution."""
+    client = boto3.client("stepfunctions")
+    lines = []
+    for listed in client.list_executions(stateMachineArn=machine_arn)["executions"]:
+        told = client.describe_execution(executionArn=listed["executionArn"])
+        lines.append(
+            {
+                "name": told["name"],
+                "status": told["status"],
+                "started": told["startDate"].astimezone(UTC).isoformat(),
+                "input": told["input"],
+            }
+        )
+    write_lines(folder / "executions.jsonl", sorted(lines, key=lambda line: line["started"]))
+
+
+def read_lines(path: Path) -> list[Any]:
+    """Return the JSON values of a file's lines; raises `StateError` with the place."""
+    if not path.is_file():
+        return []
+    values = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            values.append(json.loads(line))
+        except ValueError as error:
+            raise StateError(
+                f"{path}:{number}: not JSON ({error}); mend the line or remove the state folder"
+            ) from error
+    return values
+
+
+def write_lines(path: Path, values: Iterable[Any]) -> None:
+    """Write one JSON value a line, all or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    text = "".join(json.dumps(each, sort_keys=True, ensure_ascii=False) + "\n" for each in values)
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def append_lines(path: Path, values: Iterable[Any]) -> None:
+    """Append one JSON value a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        for each in values:
+            file.write(json.dumps(each, sort_keys=True, ensure_ascii=False) + "\n")
