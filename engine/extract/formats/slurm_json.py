@@ -50,7 +50,7 @@ def read_slurm_json(sheet: Sheet, documents: list[JsonValue]) -> None:
             for job in value["jobs"]:
                 if isinstance(job, dict):
                     records += _job(sheet, document, job)
-        elif "nodes" in value or "sinfo" in value:
+        elif isinstance(value.get("nodes"), list | dict) or "sinfo" in value:
             _nodes(sheet, document)
         else:
             records += _completion(sheet, document, value)
