@@ -13,7 +13,7 @@ from engine.rulebook.document import (
     SignatureRule,
     SymptomRule,
 )
-from engine.rulebook.load import LoadedRule
+from engine.rulebook.load import LoadedRule, Rule
 from engine.rulebook.pattern import (
     MAX_WILDCARDS,
     MIN_LITERAL_BYTES,
@@ -32,8 +32,8 @@ from engine.rulebook.trial import (
     build_scanner,
     fallback_hits,
     read_text,
-    symptom_of,
 )
+from engine.rulebook.yamltree import Loc
 
 _INLINE = re.compile(r"(?<!\\)\(\?(?!P<\w+>|:|=|!|<=|<!)")
 
@@ -61,56 +61,65 @@ class _Placed:
 def check_syntax(rules: Sequence[LoadedRule]) -> list[Problem]:
     """Check that every expression can be read at all, and reads nothing in a way of its own."""
     return [
-        problem
+        rule.problem(*loc, message=f"{loc[-1] if isinstance(loc[-1], str) else loc[-2]}: {wrong}")
         for rule in rules
-        for placed in _placed(rule)
-        for key, index, text in _expressions(placed.signature)
-        for problem in _check_expression(placed, key, index, text)
+        for loc, text in _expressions(rule.document)
+        if (wrong := _syntax_error(text)) is not None
     ]
 
 
-def _expressions(signature: Signature) -> Iterator[tuple[str, int | None, str]]:
-    yield ("scan", None, signature.scan)
-    if signature.extract is not None:
-        yield ("extract", None, signature.extract)
-    for index, text in enumerate(signature.unless):
-        yield ("unless", index, text)
+def _expressions(document: Rule) -> Iterator[tuple[Loc, str]]:
+    if isinstance(document, FamilyRule):
+        for index, row in enumerate(document.rows):
+            for key, text in (("match_text", row.match_text), ("unless_text", row.unless_text)):
+                if text is not None:
+                    yield ("rows", index, key), text
+    if not isinstance(document, SymptomRule | SignatureRule | FamilyRule):
+        return
+    for index, signature in enumerate(document.signatures):
+        loc: Loc = ("signatures", index)
+        yield (*loc, "scan"), signature.scan
+        if signature.extract is not None:
+            yield (*loc, "extract"), signature.extract
+        for number, text in enumerate(signature.unless):
+            yield (*loc, "unless", number), text
 
 
-def _check_expression(placed: _Placed, key: str, index: int | None, text: str) -> Iterator[Problem]:
-    loc = (key,) if index is None else (key, index)
+def _syntax_error(text: str) -> str | None:
     try:
         re.compile(text)
     except re.error as error:
-        yield placed.problem(*loc, message=f"{key}: not a regular expression: {error}")
-        return
+        return f"not a regular expression: {error}"
     if _INLINE.search(text):
-        message = f"{key}: inline flags and conditionals are not allowed (use `ignore_case:`)"
-        yield placed.problem(*loc, message=message)
+        return "inline flags and conditionals are not allowed (use `ignore_case:`)"
+    return None
 
 
 def check_signatures(rules: Sequence[LoadedRule]) -> list[Problem]:
     """Check each signature by itself, and that no two are the same."""
-    problems: list[Problem] = []
     scans: dict[tuple[str, str, bool, str], str] = {}
-    for rule in rules:
-        names: set[str] = set()
-        for placed in _placed(rule):
-            name = placed.signature.name
-            if name in names:
-                message = f"a second signature named {name!r}; give each its own name"
-                problems.append(placed.problem("name", message=message))
-            names.add(name)
-            found = [*_check_expressions(placed)]
-            if not found:
-                found = [*_check_fields(placed), *_check_texts(placed)]
-                found.extend(_check_twins(placed, scans))
-            problems.extend(found)
-        if isinstance(rule.document, FamilyRule | SignatureRule) and not names:
-            message = f"a {rule.document.kind} needs at least one signature"
-            problems.append(rule.problem("signatures", message=message))
-        problems.extend(_check_rows(rule, broken=bool(problems)))
-    return problems
+    return [problem for rule in rules for problem in _check_rule(rule, scans)]
+
+
+def _check_rule(rule: LoadedRule, scans: dict[tuple[str, str, bool, str], str]) -> list[Problem]:
+    problems: list[Problem] = []
+    names: set[str] = set()
+    for placed in _placed(rule):
+        name = placed.signature.name
+        if name in names:
+            message = f"a second signature named {name!r}; give each its own name"
+            problems.append(placed.problem("name", message=message))
+        names.add(name)
+        found = [*_check_expressions(placed)]
+        if not found:
+            found = [*_check_fields(placed), *_check_texts(placed)]
+            found.extend(_check_twins(placed, scans))
+        problems.extend(found)
+    if isinstance(rule.document, FamilyRule | SignatureRule) and not names:
+        message = f"a {rule.document.kind} needs at least one signature"
+        problems.append(rule.problem("signatures", message=message))
+    broken = any(problem.severity == "error" for problem in problems)
+    return problems if broken else [*problems, *_check_rows(rule)]
 
 
 def check_overlaps(rules: Sequence[LoadedRule]) -> list[Problem]:
@@ -142,9 +151,7 @@ def _is_rival(mine: SignatureDef, other: SignatureDef, sample: str) -> bool:
         return False
     theirs = read_text(other, sample)
     own = read_text(mine, sample)
-    if theirs is None or own is None:
-        return False
-    return symptom_of(other, theirs, sample) != symptom_of(mine, own, sample)
+    return theirs is not None and own is not None and theirs.symptom != own.symptom
 
 
 def _placed(rule: LoadedRule) -> Iterator[_Placed]:
@@ -223,9 +230,10 @@ def _check_fields(placed: _Placed) -> Iterator[Problem]:
         ("onset", onset),
         (read_by, family_key),
     ):
+        known = captures if key == "when" else fields
         for name in names:
-            if name not in fields:
-                message = f"{key}: nothing captures {name!r}{suggest(name, fields)}"
+            if name not in known:
+                message = f"{key}: nothing captures {name!r}{suggest(name, known)}"
                 yield placed.problem(key, message=message)
     for name in sorted(captures - RESERVED_CAPTURES - set(FORBIDDEN_CAPTURES)):
         near = suggest(name, RESERVED_CAPTURES - captures, cutoff=0.8)
@@ -280,16 +288,20 @@ def _check_twins(
             return
 
 
-def _check_rows(rule: LoadedRule, *, broken: bool) -> Iterator[Problem]:
+def _check_rows(rule: LoadedRule) -> Iterator[Problem]:
     """A family row's own samples must be read by a signature and land on that row."""
     document = rule.document
-    if not isinstance(document, FamilyRule) or broken:
+    if not isinstance(document, FamilyRule):
         return
     signatures = [item.compiled() for item in _placed(rule)]
+    captures = {name for item in signatures for name in re.compile(item.extract).groupindex}
     for index, row in enumerate(document.rows):
+        for name in sorted(set(row.when) - captures):
+            message = f"when: nothing captures {name!r}{suggest(name, captures)}"
+            yield rule.problem("rows", index, "when", message=message)
         for number, text in enumerate(row.samples):
-            read = [(item, read_text(item, text)) for item in signatures]
-            found = [symptom_of(item, fields, text) for item, fields in read if fields is not None]
+            read = [read_text(item, text) for item in signatures]
+            found = [reading.symptom for reading in read if reading is not None]
             if row.symptom not in found:
                 said = f"means {found[0]!r}" if found else "is matched by no signature"
                 message = f"sample {number + 1} of row {index + 1} {said}"

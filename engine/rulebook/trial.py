@@ -1,6 +1,5 @@
 """Tries signatures on texts the way collectors do: automaton, then extraction, then conditions."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,6 +7,7 @@ from typing import Any, Final
 import hyperscan
 import re2
 
+from engine.extract.recognise import Reading, SignatureReader
 from engine.rulebook.book import SignatureDef
 
 # Lines keep their order in a buffer: `^` and `$` mean the line's ends there as on one line.
@@ -74,37 +74,14 @@ def fallback_hits(scan: str, text: str, *, ignore_case: bool) -> bool:
     return pattern.search(text) is not None
 
 
-def read_text(signature: SignatureDef, text: str) -> dict[str, str] | None:
-    """Return the fields that `signature` reads from `text`, or None where it does not apply.
+def read_text(signature: SignatureDef, text: str) -> Reading | None:
+    """Return what `signature` says of `text`, or None where it does not hold.
 
     A text of several lines is a block: one of its lines, or the whole of it, must match.
     """
-    pattern = re.compile(signature.extract, re.IGNORECASE if signature.ignore_case else 0)
+    reader = SignatureReader(signature)
     for piece in [*text.split("\n"), text] if "\n" in text else [text]:
-        match = pattern.search(piece)
-        if match is None:
-            continue
-        fields = {key: value for key, value in match.groupdict().items() if value is not None}
-        fields.update(signature.set)
-        excluded = any(re.search(pattern_text, piece) for pattern_text in signature.unless)
-        if not excluded and all(
-            fields.get(key, "") in values for key, values in signature.when.items()
-        ):
-            return fields
+        reading = reader.read(piece)
+        if reading is not None:
+            return reading
     return None
-
-
-def symptom_of(signature: SignatureDef, fields: dict[str, str], text: str) -> str:
-    """The symptom that a match means: for a family the first row that fits, or the default."""
-    code = fields.get(signature.family_key or "", "")
-    for row in signature.family:
-        if code not in row.codes:
-            continue
-        if not all(fields.get(key, "") in values for key, values in row.when.items()):
-            continue
-        if row.match_text is not None and not re.search(row.match_text, text):
-            continue
-        if row.unless_text is not None and re.search(row.unless_text, text):
-            continue
-        return row.symptom
-    return signature.symptom
