@@ -1,0 +1,448 @@
+"""One host, GPU and rank under all its names.
+
+Names are united only by evidence that carries two of them at once: a label, an NCCL init line, a
+launcher's table, a metric sample, the workload's own placement. What is derived instead (block
+distribution, local rank as device index) is marked as inferred.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.hostlist import expand_hostlist
+from engine.model.observation import Entity, Observation
+from engine.model.workload import Workload
+
+_PCI: Final = re.compile(
+    r"^(?:PCI:)?(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-9a-f]))?$", re.I
+)
+_BUS_ID: Final = re.compile(r"^(?:0x)?([0-9a-f]{3,12})$", re.I)
+_SHORT: Final = re.compile(r"^[^.]+")
+_IPV4: Final = re.compile(r"^\d{1,3}(?:\.\d{1,3}){3}$")
+
+
+def normal_pci(text: str) -> str:
+    """Return `dddd:bb:ss` in lower case for any form of a PCI address, NCCL bus ids included.
+
+    Samples: `PCI:0000:20:00`, `00000000:30:00.0`, `3b:00.0`, NCCL `busId 30000`.
+    """
+    text = text.strip()
+    if match := _PCI.match(text):
+        domain = int(match[1] or "0", 16)
+        return f"{domain:04x}:{match[2].lower()}:{match[3].lower()}"
+    if match := _BUS_ID.match(text):
+        # NCCL drops the separators: domain, two digits of bus, two of device, one of function.
+        value = int(match[1], 16) >> 4
+        return f"{value >> 16:04x}:{(value >> 8) & 0xFF:02x}:{value & 0xFF:02x}"
+    return text.lower()
+
+
+class NodeNames:
+    """The job's nodes and their aliases: FQDNs, case, short names."""
+
+    def __init__(self, workload: Workload) -> None:
+        names = [name for item in workload.nodes for name in expand_hostlist(item)]
+        names += [placement.node for placement in workload.ranks]
+        self.nodes: tuple[str, ...] = tuple(dict.fromkeys(names))
+        self._by_alias: dict[str, str] = {}
+        shorts: dict[str, set[str]] = {}
+        for name in self.nodes:
+            self._by_alias[name.lower()] = name
+            shorts.setdefault(_short(name), set()).add(name)
+        for short, owners in shorts.items():
+            if len(owners) == 1:
+                self._by_alias.setdefault(short, next(iter(owners)))
+
+    def canonical(self, name: str) -> str:
+        """Return the job's own name for `name`, or `name` unchanged where it is no job node."""
+        if not name:
+            return ""
+        return self._by_alias.get(name.lower()) or self._by_alias.get(_short(name)) or name
+
+    def is_member(self, name: str) -> bool:
+        """Whether the canonical `name` is a node of the job; any is where none are known."""
+        return not self.nodes or name in self._by_alias.values()
+
+    @property
+    def only(self) -> str:
+        """The single node of the job, or empty."""
+        return self.nodes[0] if len(self.nodes) == 1 else ""
+
+
+def _short(name: str) -> str:
+    if _IPV4.match(name):
+        return name
+    match = _SHORT.match(name.lower())
+    return match[0] if match else name.lower()
+
+
+@dataclass(slots=True)
+class Gpu:
+    """One device of one node under its known names; `key` is its canonical id."""
+
+    node: str
+    index: int | None = None
+    pci: str = ""
+    uuid: str = ""
+    serial: str = ""
+    index_inferred: bool = False
+
+    @property
+    def key(self) -> str:
+        """`node|name` by the strongest name."""
+        name = self.pci or self.uuid or self.serial
+        return f"{self.node}|{name}" if name else f"{self.node}|#{self.index}"
+
+
+@dataclass(slots=True)
+class Subject:
+    """Who an observation is about, under canonical names; interned, so identity is equality."""
+
+    number: int
+    node: str = ""
+    rank: int | None = None
+    local_rank: int | None = None
+    pid: int | None = None
+    pod: str = ""
+    gpu: str = ""
+    nic: str = ""
+    link: str = ""
+    switch: str = ""
+    filesystem: str = ""
+    is_gpu_explicit: bool = False
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class _Links:
+    """Sightings of two names at once, gathered before anything is resolved."""
+
+    rank_node: dict[int, dict[str, int]] = field(default_factory=dict)
+    pid_rank: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    local_rank: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    local_pid: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    pod_node: dict[str, set[str]] = field(default_factory=dict)
+    rank_gpu: dict[int, set[tuple[str, str, str]]] = field(default_factory=dict)
+    local_gpu: dict[tuple[str, int], set[tuple[str, str, str]]] = field(default_factory=dict)
+    gpu_pid: dict[tuple[str, str], set[int]] = field(default_factory=dict)
+    gpu_names: dict[str, list[tuple[int | None, str, str, str]]] = field(default_factory=dict)
+
+
+class Directory:
+    """Resolves entities to subjects; built once from the workload and all observations."""
+
+    def __init__(self, workload: Workload, observations: list[Observation]) -> None:
+        self.names = NodeNames(workload)
+        self.world_size = workload.world_size or 0
+        self.rank_node: dict[int, str] = {}
+        self.rank_node_inferred: set[int] = set()
+        self.rank_gpu: dict[int, str] = {}
+        self.gpus: dict[str, Gpu] = {}
+        self.gpu_ranks: dict[str, list[int]] = {}
+        self._alias: dict[tuple[str, str], str] = {}
+        self._pid_rank: dict[tuple[str, int], int] = {}
+        self._local: dict[tuple[str, int], int] = {}
+        self._rank_local: dict[int, int] = {}
+        self._pod_node: dict[str, str] = {}
+        self._subjects: dict[tuple[object, ...], Subject] = {}
+        self._cache: dict[tuple[Entity, str], Subject] = {}
+        links = self._gather(workload, observations)
+        self._place_ranks(workload, links)
+        self._name_gpus(workload, links)
+        for rank, key in sorted(self.rank_gpu.items()):
+            self.gpu_ranks.setdefault(key, []).append(rank)
+
+    def _gather(self, workload: Workload, observations: list[Observation]) -> _Links:
+        links = _Links()
+        for placement in workload.ranks:
+            node = self.names.canonical(placement.node)
+            links.rank_node.setdefault(placement.rank, {})[node] = 1_000_000
+            if placement.gpu is not None:
+                links.rank_gpu.setdefault(placement.rank, set()).add(
+                    (node, "#", str(placement.gpu))
+                )
+        seen: set[tuple[Entity, str]] = set()
+        for observation in observations:
+            entity = observation.entity
+            host = observation.fields.get("host", "")
+            key = (entity, host)
+            if key in seen:
+                continue
+            seen.add(key)
+            self._note(links, entity, host)
+        return links
+
+    def _note(self, links: _Links, entity: Entity, host: str) -> None:
+        node = self.names.canonical(entity.node) or self.names.only
+        rank = entity.rank
+        if not node and host:
+            named = self.names.canonical(host)
+            node = named if self.names.nodes and self.names.is_member(named) else ""
+        if rank is not None:
+            if node and self.names.is_member(node):
+                weights = links.rank_node.setdefault(rank, {})
+                weights[node] = weights.get(node, 0) + 1
+            if entity.pid is not None:
+                links.pid_rank.setdefault((node, entity.pid), set()).add(rank)
+            if entity.local_rank is not None:
+                links.local_rank.setdefault((node, entity.local_rank), set()).add(rank)
+        elif entity.local_rank is not None and entity.pid is not None and node:
+            links.local_pid.setdefault((node, entity.pid), set()).add(entity.local_rank)
+        if entity.pod and node:
+            links.pod_node.setdefault(entity.pod, set()).add(node)
+        pci = normal_pci(entity.gpu_pci) if entity.gpu_pci else ""
+        names = (entity.gpu_index, pci, entity.gpu_uuid, entity.gpu_serial)
+        if sum(1 for name in names if name not in (None, "")) == 0 or not node:
+            return
+        links.gpu_names.setdefault(node, []).append(names)
+        label = _strongest(names)
+        if rank is not None:
+            links.rank_gpu.setdefault(rank, set()).add((node, *label))
+        elif entity.local_rank is not None:
+            links.local_gpu.setdefault((node, entity.local_rank), set()).add((node, *label))
+        elif entity.pid is not None:
+            links.gpu_pid.setdefault((node, _tag(*label)), set()).add(entity.pid)
+
+    def _place_ranks(self, workload: Workload, links: _Links) -> None:
+        for rank, weights in links.rank_node.items():
+            self.rank_node[rank] = min(weights, key=lambda node: (-weights[node], node))
+        nodes = self.names.nodes
+        size = self.world_size
+        if nodes and size and size % len(nodes) == 0:
+            per_node = size // len(nodes)
+            # Block distribution is what Slurm and torchrun do by default; it must not contradict
+            # a single known placement before it may fill the rest.
+            fits = all(
+                rank // per_node < len(nodes) and nodes[rank // per_node] == node
+                for rank, node in self.rank_node.items()
+            )
+            if len(nodes) == 1 or (fits and per_node):
+                for rank in range(min(size, 1_000_000)):
+                    if rank not in self.rank_node:
+                        self.rank_node[rank] = nodes[rank // per_node]
+                        if len(nodes) > 1:
+                            self.rank_node_inferred.add(rank)
+                    self._rank_local.setdefault(rank, rank % per_node)
+        for (node, local), ranks in links.local_rank.items():
+            if len(ranks) == 1:
+                only = next(iter(ranks))
+                self._rank_local[only] = local
+                self._local[(node, local)] = only
+        for rank, local in sorted(self._rank_local.items()):
+            self._local.setdefault((self.rank_node.get(rank, ""), local), rank)
+        for (node, pid), locals_ in links.local_pid.items():
+            for local in locals_:
+                if (found := self._local.get((node, local))) is not None:
+                    links.pid_rank.setdefault((node, pid), set()).add(found)
+        for (node, local), labels in links.local_gpu.items():
+            if (found := self._local.get((node, local))) is not None:
+                links.rank_gpu.setdefault(found, set()).update(labels)
+        for (node, pid), ranks in links.pid_rank.items():
+            if len(ranks) == 1:
+                self._pid_rank[(node, pid)] = next(iter(ranks))
+        for pod, owners in links.pod_node.items():
+            if len(owners) == 1:
+                self._pod_node[pod] = next(iter(owners))
+
+    def _name_gpus(self, workload: Workload, links: _Links) -> None:
+        for node, sightings in sorted(links.gpu_names.items()):
+            for gpu in _unite(node, sightings):
+                self._remember(gpu)
+        for rank, labels in sorted(links.rank_gpu.items()):
+            keys = {self._alias.get((node, _tag(kind, name))) for node, kind, name in labels}
+            keys.discard(None)
+            if not keys:
+                for node, kind, name in sorted(labels):
+                    if kind == "#":
+                        gpu = Gpu(node=node, index=int(name))
+                        self._remember(gpu)
+                        keys.add(gpu.key)
+            if len(keys) == 1:
+                self.rank_gpu[rank] = str(next(iter(keys)))
+            elif len(keys) == 2:
+                self._join_by_rank(rank, sorted(str(key) for key in keys))
+        taken = set(self.rank_gpu.values())
+        for (node, name), pids in sorted(links.gpu_pid.items()):
+            key = self._alias.get((node, name))
+            owners = {r for p in pids if (r := self._pid_rank.get((node, p))) is not None}
+            if key is None or len(owners) != 1:
+                continue
+            rank = next(iter(owners))
+            other = self.rank_gpu.get(rank)
+            if other is None and key not in taken:
+                self.rank_gpu[rank] = key
+                taken.add(key)
+            elif other is not None and other != key:
+                self._join_by_rank(rank, sorted((other, key)))
+
+    def _join_by_rank(self, rank: int, keys: list[str]) -> None:
+        """Unite an index-only name with an address when one rank carries both."""
+        first, second = (self.gpus[key] for key in keys)
+        if first.node != second.node:
+            return
+        bare, full = (first, second) if not (first.pci or first.uuid) else (second, first)
+        if (bare.pci or bare.uuid) or full.index is not None or bare.index is None:
+            return
+        full.index = bare.index
+        old, new = bare.key, full.key
+        self.gpus.pop(old, None)
+        for alias, key in list(self._alias.items()):
+            if key == old:
+                self._alias[alias] = new
+        for other, key in list(self.rank_gpu.items()):
+            if key == old:
+                self.rank_gpu[other] = new
+        self.rank_gpu[rank] = new
+
+    def _remember(self, gpu: Gpu) -> None:
+        known = self.gpus.setdefault(gpu.key, gpu)
+        for kind, name in (("p", known.pci), ("u", known.uuid), ("s", known.serial)):
+            if name:
+                self._alias[(known.node, name)] = known.key
+                if kind == "u":
+                    self._alias.setdefault(("", name), known.key)
+        if known.index is not None:
+            self._alias.setdefault((known.node, f"#{known.index}"), known.key)
+
+    def gpu_key(self, node: str, entity: Entity) -> str:
+        """Return the canonical key of the device that an entity names, or empty."""
+        names = (
+            normal_pci(entity.gpu_pci) if entity.gpu_pci else "",
+            entity.gpu_uuid,
+            entity.gpu_serial,
+            "" if entity.gpu_index is None else f"#{entity.gpu_index}",
+        )
+        for name in names:
+            if name and (key := self._alias.get((node, name)) or self._alias.get(("", name))):
+                return key
+        if not node or not any(names):
+            return ""
+        gpu = Gpu(node, entity.gpu_index, names[0], entity.gpu_uuid, entity.gpu_serial)
+        self._remember(gpu)
+        return gpu.key
+
+    def subject(self, entity: Entity, node_override: str = "") -> Subject:
+        """Return the interned subject of an entity; `node_override` is a trusted pointer."""
+        key = (entity, node_override)
+        found = self._cache.get(key)
+        if found is None:
+            found = self._resolve(entity, node_override)
+            self._cache[key] = found
+        return found
+
+    def _resolve(self, entity: Entity, node_override: str) -> Subject:
+        node = node_override or self.names.canonical(entity.node)
+        if not node and entity.pod:
+            node = self._pod_node.get(entity.pod, "")
+        node = node or self.names.only
+        rank = entity.rank
+        gpu = self.gpu_key(node, entity)
+        ranks: tuple[int, ...] = ()
+        if gpu and rank is None and (not node or gpu.startswith(f"{node}|")):
+            # A kernel line about a device may carry any process's pid; the device decides.
+            ranks = tuple(self.gpu_ranks.get(gpu, ()))
+            home = node or gpu.split("|", 1)[0]
+            return self._intern(entity, home, None, ranks=ranks, gpu=gpu, explicit=True)
+        if rank is None and entity.pid is not None:
+            rank = self._pid_rank.get((node, entity.pid))
+            if rank is None:
+                rank = self._pid_rank.get(("", entity.pid))
+        if rank is None and entity.local_rank is not None and node:
+            rank = self._local.get((node, entity.local_rank))
+        if not node and rank is not None:
+            node = self.rank_node.get(rank, "")
+        if rank is not None:
+            ranks = (rank,)
+        elif gpu:
+            ranks = tuple(self.gpu_ranks.get(gpu, ()))
+        explicit = bool(gpu)
+        if not gpu and rank is not None:
+            gpu = self.rank_gpu.get(rank, "")
+        if gpu and not node:
+            node = gpu.split("|", 1)[0]
+        return self._intern(entity, node, rank, ranks=ranks, gpu=gpu, explicit=explicit)
+
+    def _intern(
+        self,
+        entity: Entity,
+        node: str,
+        rank: int | None,
+        *,
+        ranks: tuple[int, ...],
+        gpu: str,
+        explicit: bool,
+    ) -> Subject:
+        # A pid or pod only tells subjects apart where the rank does not already do so.
+        pid = entity.pid if rank is None and not explicit else None
+        pod = entity.pod if rank is None else ""
+        local = entity.local_rank if rank is None else self._rank_local.get(rank)
+        shape = (
+            node, rank, local if rank is None else None, pid, pod, gpu, explicit,
+            entity.nic, entity.link, entity.switch, entity.filesystem,
+        )  # fmt: skip
+        found = self._subjects.get(shape)
+        if found is None:
+            found = Subject(
+                len(self._subjects), node, rank, local, pid, pod, gpu, entity.nic, entity.link,
+                entity.switch, entity.filesystem, explicit, ranks,
+            )  # fmt: skip
+            self._subjects[shape] = found
+        return found
+
+    def holds_gpu(self, gpu: str) -> bool | None:
+        """Whether the job holds a device; None where its devices on that node are not all known."""
+        if gpu in self.gpu_ranks:
+            return True
+        known = self.gpus.get(gpu)
+        if known is None:
+            return None
+        ranks = [rank for rank, node in self.rank_node.items() if node == known.node]
+        mapped = [rank for rank in ranks if rank in self.rank_gpu]
+        if not ranks or len(mapped) < len(ranks):
+            return None
+        # A bare index and a bus address cannot be told apart, so they settle nothing.
+        kinds = {bool(self.gpus[self.rank_gpu[rank]].pci) for rank in mapped}
+        return False if kinds == {bool(known.pci)} else None
+
+    def local_rank(self, rank: int) -> int | None:
+        """Return the local rank of a global rank, where known."""
+        return self._rank_local.get(rank)
+
+    def ranks_of_node(self, node: str) -> list[int]:
+        """Return the ranks placed on a node, ascending."""
+        return sorted(rank for rank, owner in self.rank_node.items() if owner == node)
+
+
+def _strongest(names: tuple[int | None, str, str, str]) -> tuple[str, str]:
+    index, pci, uuid, serial = names
+    for kind, name in (("p", pci), ("u", uuid), ("s", serial)):
+        if name:
+            return kind, name
+    return "#", str(index)
+
+
+def _tag(kind: str, name: str) -> str:
+    return f"#{name}" if kind == "#" else name
+
+
+def _unite(node: str, sightings: list[tuple[int | None, str, str, str]]) -> list[Gpu]:
+    """Unite sightings that share a name; the strongest names are joined first."""
+    gpus: list[Gpu] = []
+    by_name: dict[tuple[str, str], Gpu] = {}
+    ordered = sorted(set(sightings), key=lambda s: (-sum(map(bool, s[1:])), s[1:], s[0] or 0))
+    for index, pci, uuid, serial in ordered:
+        names = [("p", pci), ("u", uuid), ("s", serial)]
+        gpu = next((by_name[n] for n in names if n[1] and n in by_name), None)
+        if gpu is None and not (pci or uuid or serial):
+            gpu = by_name.get(("#", str(index)))
+        if gpu is None:
+            gpu = Gpu(node)
+            gpus.append(gpu)
+        gpu.index = index if gpu.index is None else gpu.index
+        gpu.pci, gpu.uuid, gpu.serial = gpu.pci or pci, gpu.uuid or uuid, gpu.serial or serial
+        for name in (("p", gpu.pci), ("u", gpu.uuid), ("s", gpu.serial)):
+            if name[1]:
+                by_name.setdefault(name, gpu)
+        if gpu.index is not None:
+            by_name.setdefault(("#", str(gpu.index)), gpu)
+    return gpus

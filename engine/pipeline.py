@@ -1,0 +1,64 @@
+"""The reasoning phases in their order: a case and a rulebook in, a sealed verdict out."""
+
+from dataclasses import replace
+
+from engine.anchor import find_anchor
+from engine.case import Case
+from engine.claims import claim_observation
+from engine.collectives import locate
+from engine.correlate import Correlator
+from engine.coverage import map_coverage
+from engine.decide import Decider
+from engine.entities import Directory
+from engine.episodes import Episode
+from engine.history import read_history
+from engine.meanings import Meanings
+from engine.model.verdict import Verdict
+from engine.normalise import Signatures, bounds_of
+from engine.progress import read_progress
+from engine.qualify import Qualifier
+from engine.report.document import Findings, write_verdict
+from engine.rulebook.book import Rulebook
+from engine.sift import Sifter
+from engine.terminal import read_state
+
+
+def attribute(case: Case, book: Rulebook) -> Verdict:
+    """Return the verdict for one attempt: pure, and the same bytes for the same evidence."""
+    findings = reason(case, book)
+    return write_verdict(findings, read_history(case, findings.decision))
+
+
+def reason(case: Case, book: Rulebook) -> Findings:
+    """Run every phase but the last and return all intermediate results."""
+    bounds = bounds_of(case)
+    meanings = Meanings(book)
+    claim = read_state(case.workload)
+    if case.still_running and claim.terminal in ("unknown", "not_started"):
+        claim = replace(claim, terminal="running", symptom="")
+    stated = claim_observation(case, claim, bounds)
+    if stated is not None:
+        case = replace(case, observations=[*case.observations, stated])
+    directory = Directory(case.workload, case.observations)
+    sifter = Sifter(case, meanings, Signatures(book), directory, bounds)
+    sifted = sifter.sift()
+    counting = [episode for episode in sifted.episodes if not episode.reason]
+    located = locate(counting, directory, case=case, meanings=meanings)
+    episodes = _ordered([*sifted.episodes, *located])
+    counting = [episode for episode in episodes if not episode.reason]
+    graph = Correlator(counting, book, directory.names).build()
+    progress = read_progress(case, bounds)
+    anchor = find_anchor(counting, claim)
+    decision = Decider(graph, anchor, claim, progress).decide()
+    coverage = map_coverage(case, directory, bounds)
+    judgement = Qualifier(
+        case, graph, decision, coverage, directory=directory, bounds=bounds, progress=progress,
+        losses=sorted([*case.losses, *sifted.losses]),
+    ).judge()  # fmt: skip
+    return Findings(
+        case, book, episodes, graph, decision, judgement, coverage, directory, bounds, progress
+    )
+
+
+def _ordered(episodes: list[Episode]) -> list[Episode]:
+    return episodes

@@ -1,0 +1,65 @@
+"""How far the job came, and whether it had stopped before something ended it."""
+
+from dataclasses import dataclass
+
+from engine.case import Case
+from engine.episodes import Episode
+from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST, or_future, or_past
+from engine.normalise import Bounds
+
+# Silence that is not yet a stall: checkpoints, validation and logging intervals take minutes.
+STALL_MIN_US = 20 * MINUTE_US
+STALL_STEPS = 20
+
+
+@dataclass(slots=True, frozen=True)
+class Progress:
+    """The last steps of the job. `stalled` is None where the evidence cannot say."""
+
+    last_step: int | None
+    last_earliest: int
+    last_latest: int
+    is_dated: bool
+    has_steps: bool
+    stalled: bool | None
+    stalled_for_us: int | None
+
+    def outlived(self, episode: Episode, settle_us: int) -> bool:
+        """Whether steps went on well after the last sighting of an episode."""
+        if not self.is_dated or episode.seen_last == OPEN_PAST:
+            return False
+        if episode.onset_latest == OPEN_FUTURE:
+            return False
+        return episode.seen_last + settle_us < self.last_earliest
+
+
+_DATED = ("stamp", "local", "yearless", "uptime", "sample", "record")
+
+
+def read_progress(case: Case, bounds: Bounds) -> Progress:
+    """Return the job's progress from its streams' sampled step lines."""
+    last_step: int | None = None
+    earliest, latest, dated = OPEN_PAST, OPEN_PAST, False
+    span_us, span_steps = 0, 0
+    for stream in case.streams:
+        if stream.last_step is None:
+            continue
+        last_step = stream.last_step if last_step is None else max(last_step, stream.last_step)
+        when = stream.last_step_when
+        low, high = or_past(when.earliest_us), or_future(when.latest_us)
+        if when.basis in _DATED and low != OPEN_PAST:
+            dated = True
+            earliest, latest = max(earliest, low), max(latest, high)
+            begin = or_past(stream.first.earliest_us)
+            steps = stream.last_step - (stream.first_step or 0)
+            if begin != OPEN_PAST and steps > span_steps:
+                span_us, span_steps = low - begin, steps
+    stalled: bool | None = None
+    gap: int | None = None
+    if dated and OPEN_FUTURE not in (bounds.end, latest):
+        gap = max(0, bounds.end - latest)
+        period = span_us // span_steps if span_steps else 0
+        stalled = gap > max(STALL_MIN_US, STALL_STEPS * period)
+    if not dated:
+        earliest, latest = OPEN_PAST, OPEN_FUTURE
+    return Progress(last_step, earliest, latest, dated, last_step is not None, stalled, gap)

@@ -1,0 +1,1 @@
+"""From decision and graph to the sealed verdict/v1 document."""

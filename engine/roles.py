@@ -1,0 +1,178 @@
+"""Who takes which part: culprits only where evidence on that very entity says so."""
+
+from dataclasses import dataclass, field
+
+from engine.correlate import Graph
+from engine.decide import Cause, Decision
+from engine.entities import Directory
+from engine.episodes import Episode
+from engine.model.vocabulary import NODE_CULPRIT_DOMAINS, EntityRole, QualityLevel
+
+_RANK_DOMAINS = frozenset({"application", "framework", "data", "unknown"})
+_NOT_OWN = ("collective_failure", "rank_exit", "launcher_report", "store_error", "teardown")
+_ROLE_ORDER: dict[str, int] = {"culprit": 0, "suspect": 1, "victim": 2, "observed": 3}
+
+
+@dataclass(slots=True)
+class Part:
+    """One entity's part in the failure. `id` is the rank number, node name or device key."""
+
+    kind: str
+    id: str
+    node: str
+    role: EntityRole
+    cause: str = ""
+    episodes: list[Episode] = field(default_factory=list)
+    reasons: set[str] = field(default_factory=set)
+
+
+class Cast:
+    """All parts, by kind and id; a stronger role replaces a weaker one."""
+
+    def __init__(self) -> None:
+        self.parts: dict[tuple[str, str, str], Part] = {}
+
+    def give(
+        self, kind: str, name: str, node: str, *, role: EntityRole, episode: Episode | None = None,
+        cause: str = "", reason: str = "",
+    ) -> None:  # fmt: skip
+        """Give an entity a part, or strengthen the one that it has."""
+        key = (kind, node if kind != "rank" else "", name)
+        part = self.parts.get(key)
+        if part is None:
+            part = self.parts[key] = Part(kind, name, node, role, cause)
+        if _ROLE_ORDER[role] < _ROLE_ORDER[part.role]:
+            part.role, part.cause = role, cause
+            part.episodes, part.reasons = [], set()
+        if role == part.role:
+            if episode is not None and episode not in part.episodes:
+                part.episodes.append(episode)
+            if reason:
+                part.reasons.add(reason)
+        part.node = part.node or node
+
+    def of(self, kind: str, *roles: str) -> list[Part]:
+        """Return the parts of a kind, in a stable order, of these roles (all where none)."""
+        found = [p for p in self.parts.values() if p.kind == kind]
+        if roles:
+            found = [p for p in found if p.role in roles]
+        return sorted(found, key=_part_order)
+
+
+def _part_order(part: Part) -> tuple[object, ...]:
+    number = int(part.id) if part.kind == "rank" else 0
+    return (_ROLE_ORDER[part.role], part.kind, part.node, number, part.id)
+
+
+def cast_roles(decision: Decision, level: QualityLevel, graph: Graph, directory: Directory) -> Cast:
+    """Return every entity's part."""
+    cast = Cast()
+    role: EntityRole = "culprit" if level in ("definitive", "probable") else "suspect"
+    for cause in decision.causes:
+        _cast_cause(cast, cause, role, graph=graph, directory=directory)
+    if decision.domain != "none":
+        _cast_victims(cast, decision, graph, directory)
+    return cast
+
+
+def _cast_cause(
+    cast: Cast, cause: Cause, role: EntityRole, *, graph: Graph, directory: Directory
+) -> None:
+    accused = accused_nodes(cause, directory)
+    name_ranks = cause.domain in _RANK_DOMAINS or bool(accused)
+    device = cause.domain in ("gpu", "nvlink", "pcie")
+    for position, episode in zip(cause.positions, cause.episodes, strict=True):
+        subject = episode.subject
+        named = subject.node in accused
+        if named:
+            cast.give(
+                "node", subject.node, subject.node, role=role, episode=episode,
+                cause=cause.symptom, reason=cause.symptom,
+            )  # fmt: skip
+            if device:
+                _cast_gpu(cast, cause, episode, role, directory=directory)
+            for kind, name in (("nic", subject.nic), ("link", subject.link)):
+                if name:
+                    cast.give(
+                        kind, name, subject.node, role=role, episode=episode, cause=cause.symptom
+                    )
+        if subject.switch and cause.domain in ("network", "nvlink"):
+            cast.give("switch", subject.switch, "", role=role, episode=episode,
+                      cause=cause.symptom)  # fmt: skip
+        if subject.filesystem and cause.domain == "storage":
+            cast.give("filesystem", subject.filesystem, "", role=role, episode=episode,
+                      cause=cause.symptom)  # fmt: skip
+        if name_ranks and cause.head.meaning.accuses | (cause.domain in _RANK_DOMAINS):
+            for rank in _ranks_of(position, episode, named, graph=graph):
+                cast.give(
+                    "rank", str(rank), directory.rank_node.get(rank, subject.node), role=role,
+                    episode=episode, cause=cause.symptom, reason=cause.symptom,
+                )  # fmt: skip
+
+
+def _ranks_of(position: int, episode: Episode, named: bool, *, graph: Graph) -> list[int]:
+    """Ranks that the symptom was seen on, or whose own device or host errors it explains."""
+    ranks = set(episode.subject.ranks)
+    if ranks or not named or episode.trust == "workload":
+        return sorted(ranks)
+    for edge in graph.children[position]:
+        effect = graph.episodes[edge.effect]
+        if effect.subject.node != episode.subject.node or effect.has_tag(*_NOT_OWN):
+            continue
+        if effect.meaning.role in ("teardown", "marker", "noise"):
+            continue
+        ranks.update(effect.subject.ranks)
+    return sorted(ranks)
+
+
+def _cast_gpu(
+    cast: Cast, cause: Cause, episode: Episode, role: EntityRole, *, directory: Directory
+) -> None:
+    subject = episode.subject
+    key = subject.gpu
+    if not key and cause.domain == "gpu":
+        local = subject.local_rank
+        if local is None and subject.rank is not None:
+            local = directory.local_rank(subject.rank)
+        if local is not None and subject.node:
+            key = f"{subject.node}|#{local}"
+    if key:
+        cast.give("gpu", key, key.split("|", 1)[0], role=role, episode=episode,
+                  cause=cause.symptom)  # fmt: skip
+
+
+def accused_nodes(cause: Cause, directory: Directory) -> set[str]:
+    """Return the nodes that a cause may name: evidence from the node itself, or an authority."""
+    meaning = cause.head.meaning
+    if cause.domain not in NODE_CULPRIT_DOMAINS or not meaning.accuses:
+        return set()
+    found: set[str] = set()
+    for episode in cause.episodes:
+        subject = episode.subject
+        if not subject.node or not directory.names.is_member(subject.node):
+            continue
+        placed = {directory.names.canonical(o.entity.node) for o in episode.observations}
+        certain = subject.node in placed or subject.node == directory.names.only
+        certain = certain or not directory.rank_node_inferred.intersection(subject.ranks)
+        if certain:
+            found.add(subject.node)
+    trusts = {episode.trust for episode in cause.episodes}
+    everywhere = len(found) > 1 and found >= set(directory.names.nodes)
+    if everywhere and trusts <= {"workload", "caller"} and cause.domain in ("network", "host"):
+        # Every node saying the same of the world outside is no evidence against any of them.
+        return set()
+    return found
+
+
+def _cast_victims(cast: Cast, decision: Decision, graph: Graph, directory: Directory) -> None:
+    for rank in directory.rank_node:
+        cast.give("rank", str(rank), directory.rank_node[rank], role="victim")
+    for rank in range(min(directory.world_size, 1_000_000)):
+        if rank not in directory.rank_node:
+            cast.give("rank", str(rank), "", role="victim")
+    for node in directory.names.nodes:
+        cast.give("node", node, node, role="victim")
+    for episode in decision.coincident:
+        if episode.subject.gpu and episode.meaning.tier <= 1:
+            cast.give("gpu", episode.subject.gpu, episode.subject.node, role="observed",
+                      episode=episode)  # fmt: skip

@@ -1,0 +1,222 @@
+"""What counts and what is set aside, with its reason; then folding into episodes.
+
+Nothing is dropped: a set-aside observation becomes an episode that carries its reason.
+"""
+
+from dataclasses import dataclass, field
+
+from engine.case import Case
+from engine.entities import Directory, Subject
+from engine.episodes import Episode
+from engine.meanings import Meanings
+from engine.model.observation import Observation
+from engine.model.vocabulary import HARDWARE_DOMAINS
+from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST, or_future, or_past
+from engine.normalise import Bounds, Signatures, onset_interval, seen_interval
+from engine.rulebook.book import OnsetTimer, SymptomDef
+
+# A driver load or boot is followed by its own probe messages for a while.
+BOOT_SLACK_US = MINUTE_US
+_CENTRAL_SOURCES = frozenset({"scheduler", "kubernetes"})
+_NODE_POINTERS = ("host", "failed_node", "peer_node")
+_BOOT_WORDS = ("boot", "driver_load", "gpu_reset", "driver_loaded")
+
+
+@dataclass(slots=True)
+class _Static:
+    """What a (symptom, rule, source, trust) decides before any single line is looked at."""
+
+    meaning: SymptomDef | None
+    reason: str
+    has_timer: bool
+
+
+@dataclass(slots=True)
+class Sifted:
+    """All episodes, and sentences about observations that could not be used."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
+
+
+class Sifter:
+    """Folds observations into episodes, each counting or set aside."""
+
+    def __init__(
+        self, case: Case, meanings: Meanings, signatures: Signatures, directory: Directory,
+        bounds: Bounds,
+    ) -> None:  # fmt: skip
+        self._case = case
+        self._meanings = meanings
+        self._signatures = signatures
+        self._directory = directory
+        self._bounds = bounds
+        self._static: dict[tuple[str, str, str, str], _Static] = {}
+        self._subject_reasons: dict[tuple[int, str], str] = {}
+        self._boots: dict[str, int] = {}
+
+    def sift(self) -> Sifted:
+        """Return the episodes in a stable order."""
+        result = Sifted()
+        self._find_boots()
+        folded: dict[tuple[str, int, str], Episode] = {}
+        for observation in self._case.observations:
+            try:
+                self._fold(observation, folded)
+            except (TypeError, ValueError, AttributeError, KeyError) as error:
+                result.losses.append(
+                    f"an observation of {str(observation.symptom)[:80]!r} could not be used: "
+                    f"{type(error).__name__}"
+                )
+        result.losses.sort()
+        result.episodes = sorted(folded.values(), key=_order)
+        return result
+
+    def _fold(self, observation: Observation, folded: dict[tuple[str, int, str], Episode]) -> None:
+        key = (observation.symptom, observation.rule, observation.source, observation.trust)
+        static = self._static.get(key)
+        if static is None:
+            static = self._static[key] = self._decide_static(observation)
+        meaning = static.meaning
+        if meaning is None:
+            # Someone's newer symptom: kept visible, proves nothing.
+            meaning = _unknown_meaning(observation)
+        subject = self._directory.subject(
+            observation.entity, self._trusted_node(observation, meaning)
+        )
+        seen = seen_interval(observation, self._bounds)
+        timer: OnsetTimer | None = None
+        if static.has_timer:
+            timer = self._signatures.timer(observation.rule, observation.source, observation.fields)
+        onset = onset_interval(seen, timer, observation.fields)
+        reason = static.reason or self._subject_reason(subject, observation, meaning)
+        lasting = False
+        if not reason and meaning.role != "marker":
+            reason, lasting = self._time_reason(onset, seen, subject, meaning)
+        spot = (observation.symptom, subject.number, reason)
+        episode = folded.get(spot)
+        if episode is None:
+            episode = Episode(observation.symptom, meaning, subject, reason)
+            episode.is_lasting = lasting
+            folded[spot] = episode
+        last = or_future(observation.last.when.latest_us)
+        episode.is_lasting = episode.is_lasting and lasting
+        episode.add(
+            observation, onset[0], onset[1], seen[0], seen[1] if last == OPEN_FUTURE else last
+        )
+
+    def _decide_static(self, observation: Observation) -> _Static:
+        meaning = self._meanings.get(observation.symptom)
+        timer = self._signatures.timer(observation.rule, observation.source, observation.fields)
+        has_timer = timer is not None
+        if meaning is None:
+            return _Static(None, "undefined_symptom", has_timer)
+        if meaning.status != "stable":
+            return _Static(meaning, f"{meaning.status}_rule", has_timer)
+        if meaning.role == "noise":
+            return _Static(meaning, "known_noise", has_timer)
+        if not self._signatures.proves(observation.rule, observation.source, observation.trust):
+            return _Static(meaning, "untrusted_source", has_timer)
+        return _Static(meaning, "", has_timer)
+
+    def _trusted_node(self, observation: Observation, meaning: SymptomDef) -> str:
+        """A node named in text becomes the subject only where an authority names it.
+
+        The scheduler's own records may name any node of the job. Everything else speaks for
+        the node that its stream is labelled with.
+        """
+        if not observation.fields:
+            return ""
+        names = self._directory.names
+        if observation.trust == "platform" or observation.source in _CENTRAL_SOURCES:
+            wanted = True
+        elif meaning.entity == "node" and "node_loss" in meaning.tags:
+            # Node loss is reported from elsewhere by nature: slurmctld, srun, a launcher.
+            wanted = True
+        else:
+            # A launcher's line about a rank on another node of an unlabelled merged log.
+            wanted = not observation.entity.node
+        if not wanted:
+            return ""
+        for pointer in _NODE_POINTERS:
+            if value := observation.fields.get(pointer):
+                node = names.canonical(value)
+                if names.nodes and names.is_member(node):
+                    return node
+        return ""
+
+    def _subject_reason(
+        self, subject: Subject, observation: Observation, meaning: SymptomDef
+    ) -> str:
+        key = (subject.number, observation.source)
+        reason = self._subject_reasons.get(key)
+        if reason is None:
+            reason = ""
+            if subject.node and not self._directory.names.is_member(subject.node):
+                reason = "other_node"
+            elif subject.is_gpu_explicit and self._directory.holds_gpu(subject.gpu) is False:
+                reason = "other_gpu"
+            self._subject_reasons[key] = reason
+        if reason == "other_node" and (
+            observation.source in _CENTRAL_SOURCES or meaning.entity in ("job", "queue")
+        ):
+            return ""
+        return reason
+
+    def _time_reason(
+        self, onset: tuple[int, int], seen: tuple[int, int], subject: Subject, meaning: SymptomDef
+    ) -> tuple[str, bool]:
+        bounds = self._bounds
+        if seen[0] > bounds.latest:
+            return "after_window", False
+        latest = seen[1]
+        if latest < bounds.start:
+            boot = self._boots.get(subject.node, OPEN_PAST)
+            if boot != OPEN_PAST and latest < boot - BOOT_SLACK_US:
+                return "before_boot", False
+            if latest < bounds.earliest:
+                # A device that was lost before the start is still lost; a burst of link errors
+                # two hours earlier is history.
+                lasting = (
+                    meaning.role in ("root", "lean_root")
+                    and meaning.tier <= 1
+                    and meaning.domain in HARDWARE_DOMAINS
+                )
+                return ("", True) if lasting else ("before_window", False)
+        return "", False
+
+    def _find_boots(self) -> None:
+        """Remember each node's last boot, driver load or reset before the attempt began."""
+        start = self._bounds.start
+        if start == OPEN_PAST:
+            return
+        for observation in self._case.observations:
+            meaning = self._meanings.get(observation.symptom)
+            if meaning is None or meaning.role != "marker":
+                continue
+            if not any(word in observation.symptom for word in _BOOT_WORDS):
+                continue
+            if observation.trust == "workload":
+                continue
+            at = or_past(observation.last.when.earliest_us)
+            node = self._directory.subject(observation.entity).node
+            if at <= start and at > self._boots.get(node, OPEN_PAST):
+                self._boots[node] = at
+
+
+def _unknown_meaning(observation: Observation) -> SymptomDef:
+    return SymptomDef(
+        symptom=observation.symptom, rule=observation.rule, status="stable",
+        title=observation.symptom.replace("_", " "), domain="unknown", role="noise", tier=7,
+        manifestation="unknown", entity="job", proof="inferred", alone="insufficient", rivals=(),
+        terminal=None, accuses=False, tags=(), about="", explanation="", actions=(),
+    )  # fmt: skip
+
+
+def _order(episode: Episode) -> tuple[object, ...]:
+    s = episode.subject
+    return (
+        episode.symptom, s.node, -1 if s.rank is None else s.rank, s.gpu, s.nic, s.link, s.switch,
+        s.filesystem, s.pod, -1 if s.pid is None else s.pid,
+        -1 if s.local_rank is None else s.local_rank, episode.reason, s.is_gpu_explicit,
+    )  # fmt: skip
