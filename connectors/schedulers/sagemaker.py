@@ -1,0 +1,61 @@
+"""SageMaker: `SageMaker Training Job State Change`.
+
+The event carries hyperparameters, role ARNs, image and VPC settings; none of them is kept.
+"""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from connectors.schedulers.scoped import (
+    InvalidEventError,
+    ScopedEvent,
+    UnfinishedEventError,
+    epoch_ms_text,
+    first_problem,
+)
+from engine.model.event import BusEvent
+from engine.model.workload import Workload
+
+FORMS = (("aws.sagemaker", "SageMaker Training Job State Change"),)
+_TERMINAL = ("Completed", "Failed", "Stopped")
+_MAX_NODES = 10_000
+
+
+def parse(event: BusEvent) -> ScopedEvent:
+    """Return the scoped event of a training job's end; raises `InvalidEventError`."""
+    detail = event.detail
+    status = detail.get("TrainingJobStatus")
+    if status not in _TERMINAL:
+        raise UnfinishedEventError(f"{event.detail_type}: status {status!r} ends no job")
+    limit = _dict(detail.get("StoppingCondition")).get("MaxRuntimeInSeconds")
+    secondary = detail.get("SecondaryStatus")
+    state = secondary if secondary in ("MaxRuntimeExceeded", "Interrupted") else status
+    fields = {
+        "scheduler": "sagemaker",
+        "cluster": event.region or "default",
+        "tenant": event.account or "default",
+        "job_id": detail.get("TrainingJobName"),
+        "name": detail.get("TrainingJobName"),
+        "state": state,
+        "start": epoch_ms_text(detail.get("TrainingStartTime") or detail.get("CreationTime")),
+        "end": epoch_ms_text(detail.get("TrainingEndTime") or detail.get("LastModifiedTime")),
+        "time_limit": str(limit) if isinstance(limit, int) else None,
+        "nodes": _hosts(_dict(detail.get("ResourceConfig")).get("InstanceCount")),
+    }
+    try:
+        workload = Workload.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidEventError(f"{event.detail_type}: {first_problem(error)}") from error
+    return ScopedEvent(origin=f"{event.source}/{event.detail_type}", workload=workload)
+
+
+def _hosts(count: Any) -> tuple[str, ...]:
+    """SageMaker names a training job's hosts `algo-1` to `algo-N`."""
+    if not isinstance(count, int) or not 0 < count <= _MAX_NODES:
+        return ()
+    return tuple(f"algo-{number}" for number in range(1, count + 1))
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
