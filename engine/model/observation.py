@@ -111,6 +111,7 @@ class Observation:
     identity: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     extraction_digest: str = ""
+    signature: str = ""  # which signature of `rule` saw `first`; its onset timer back-dates it
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,0 +1,165 @@
+"""Whose line it is: rank, process and pod prefixes that launchers and shippers put before it.
+
+A node never comes from text. A host named in a prefix is a pointer, or picks one of the nodes
+that the label gives.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from engine.model.stream import StreamLabel
+
+_PREFIX_CHARS: Final = frozenset("[(0123456789 \t") | frozenset("p")
+_MAX_PREFIXES: Final = 6
+_HEAD_CHARS: Final = 240
+
+# A stamp that stands before a prefix: 2020-05-05T16:13:44.880Z: [1,12]<stdout>:...
+_STAMP: Final = re.compile(
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:? "
+)
+_RANK: Final = re.compile(r"\[rank ?(\d{1,7})\]:? ?")  # [rank3]: Traceback, [rank3]:[E1103 ...
+_MPI: Final = re.compile(r"\[\d{1,6},(\d{1,7})\]<std(?:out|err|diag)> ?: ?")  # [1,3]<stderr>:
+_LOCAL: Final = re.compile(r"\[default(\d{1,4})\]: ?")  # torchrun --tee
+_RAY: Final = re.compile(  # (RayTrainWorker pid=123, ip=10.0.0.1)
+    r"\(([\w.:<>\- ]{0,80}?) ?pid=(\d{1,9})(?:, ip=([\w.:\-]{1,64}))?\)"
+    r"(?: \[repeated \d+x[^\]]{0,60}\])? ?"
+)
+_POD: Final = re.compile(r"\[?pod/([\w.\-]{1,253})/([\w.\-]{1,63})\]?:? ?")  # kubectl logs --prefix
+_SRUN: Final = re.compile(r" {0,6}(\d{1,7}): ?")  # srun --label
+_NCCL: Final = re.compile(  # node-1:124029:124329 [3] NCCL INFO
+    r"([A-Za-z0-9][\w.\-]{0,200}):(\d{1,9}):(\d{1,9}) \[(\d{1,3})\] "
+)
+_SYSLOG: Final = re.compile(  # Mar  6 20:00:14 node-1 kernel: ..., or with an ISO stamp
+    r"(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d+)?(?: \d{4})?"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+    r" ([\w.\-:]{1,128}) ([\w./\-@]{1,128})(?:\[(\d{1,9})\])?: ?"
+)
+# A rank that the line itself names: [Rank 3], [rank: 0], [PG ID 0 PG GUID 0(default_pg) Rank 1]
+_NAMED_RANK: Final = re.compile(r"\[(?:PG [^\]\n]{0,120} )?[Rr]ank:? (\d{1,7})\]")
+_SRUN_SHARE: Final = 9  # tenths of the first lines
+
+
+@dataclass(slots=True, frozen=True)
+class Identity:
+    """Who wrote a line. `key` tells the streams of one file apart; `body` is where text starts."""
+
+    key: str = ""
+    rank: int | None = None
+    local_rank: int | None = None
+    pid: int | None = None
+    pod: str = ""
+    host: str = ""
+    cuda_device: int | None = None
+    body: int = 0
+
+
+class Demultiplexer:
+    """Reads identities of one stream; `head` decides whether bare `3: ` prefixes are ranks."""
+
+    def __init__(self, label: StreamLabel, head: str) -> None:
+        self._label = label
+        self._is_syslog = label.source == "syslog"
+        self._srun = not self._is_syslog and _has_srun_labels(label, head)
+
+    def read(self, text: str) -> Identity:
+        """The identity of one line."""
+        if self._is_syslog:
+            return _read_syslog(text)
+        if not text or text[0] not in _PREFIX_CHARS:
+            return self._named(text, Identity()) if text else Identity()
+        return self._named(text, self._prefixes(text))
+
+    def _prefixes(self, text: str) -> Identity:
+        place = 0
+        rank = local = pid = cuda = None
+        pod = host = ""
+        keys: list[str] = []
+        for _ in range(_MAX_PREFIXES):
+            start = place
+            char = text[place : place + 1]
+            if char == "[":
+                if (match := _RANK.match(text, place)) or (match := _MPI.match(text, place)):
+                    rank, place = int(match[1]), match.end()
+                    keys.append(f"rank{match[1]}")
+                elif match := _LOCAL.match(text, place):
+                    local, place = int(match[1]), match.end()
+                    keys.append(f"local{match[1]}")
+                elif match := _POD.match(text, place):
+                    pod, place = match[1], match.end()
+                    keys.append(f"pod{match[1]}/{match[2]}")
+                elif (match := _STAMP.match(text, place)) and self._stands_before_prefix(
+                    text, match.end()
+                ):
+                    place = match.end()
+            elif char == "(":
+                if match := _RAY.match(text, place):
+                    pid, host, place = int(match[2]), match[3] or host, match.end()
+                    keys.append(f"ray{match[2]}@{match[3] or ''}")
+            elif char.isdigit() or char == " ":
+                if self._srun and not keys and (match := _SRUN.match(text, place)):
+                    rank, place = int(match[1]), match.end()
+                    keys.append(f"rank{match[1]}")
+                elif (match := _STAMP.match(text, place)) and self._stands_before_prefix(
+                    text, match.end()
+                ):
+                    place = match.end()
+            elif char == "p" and (match := _POD.match(text, place)):
+                pod, place = match[1], match.end()
+                keys.append(f"pod{match[1]}/{match[2]}")
+            if place == start:
+                break
+        keys = list(dict.fromkeys(keys))
+        if match := _NCCL.match(text, place):
+            host, pid, cuda = match[1], int(match[2]), int(match[4])
+            if not keys:
+                keys.append(f"nccl{match[1]}:{match[2]}")
+        return Identity("|".join(keys), rank, local, pid, pod, host, cuda, place)
+
+    def _stands_before_prefix(self, text: str, place: int) -> bool:
+        char = text[place : place + 1]
+        return (
+            (char == "[" and bool(_RANK.match(text, place) or _MPI.match(text, place)
+                                  or _LOCAL.match(text, place) or _POD.match(text, place)))
+            or (char == "(" and bool(_RAY.match(text, place)))
+            or (char == "p" and bool(_POD.match(text, place)))
+            or bool(_NCCL.match(text, place))
+            or (self._srun and bool(_SRUN.match(text, place)))
+        )  # fmt: skip
+
+    def _named(self, text: str, identity: Identity) -> Identity:
+        if identity.rank is not None or "ank" not in text[:_HEAD_CHARS]:
+            if identity.key or not (match := _NCCL.match(text)):
+                return identity
+            return Identity(
+                f"nccl{match[1]}:{match[2]}", pid=int(match[2]), host=match[1],
+                cuda_device=int(match[4]),
+            )  # fmt: skip
+        match = _NAMED_RANK.search(text, 0, _HEAD_CHARS)
+        if not match:
+            return identity
+        return Identity(
+            identity.key, int(match[1]), identity.local_rank, identity.pid, identity.pod,
+            identity.host, identity.cuda_device, identity.body,
+        )  # fmt: skip
+
+
+def _read_syslog(text: str) -> Identity:
+    match = _SYSLOG.match(text)
+    if not match:
+        return Identity()
+    tag = match[2] if match[3] is None else f"{match[2]}[{match[3]}]"
+    return Identity(f"{match[1]} {tag}", host=match[1], body=match.end())
+
+
+def _has_srun_labels(label: StreamLabel, head: str) -> bool:
+    """Whether lines start with `srun --label` task numbers: nearly all of them, or of known ranks.
+
+    A counter or an epoch at the line start looks the same; a label with several ranks decides.
+    """
+    lines = [line for line in head.splitlines()[:200] if line.strip()]
+    found = [int(match[1]) for line in lines if (match := _SRUN.match(line))]
+    if len(label.ranks) > 1:
+        known = set(label.ranks)
+        return bool(found) and sum(1 for rank in found if rank in known) * 2 >= len(lines)
+    return len(found) >= 4 and len(found) * 10 >= len(lines) * _SRUN_SHARE

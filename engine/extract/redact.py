@@ -1,0 +1,113 @@
+"""Secrets out of every text before it leaves extraction.
+
+Runs on kept excerpts only, so its cost follows the hits, not the input. A secret becomes
+`[redacted]`; what stands round it stays, so that a line keeps its identity.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+MASK: Final = "[redacted]"
+
+_NAMED: Final = (
+    r"(?:[\w.\-]{0,40}?(?:password|passwd|passphrase|secret|api[_\-]?key|apikey|access[_\-]?key"
+    r"|private[_\-]?key|credential|client[_\-]?secret|auth[_\-]?token|access[_\-]?token"
+    r"|refresh[_\-]?token|session[_\-]?token|sas[_\-]?token|hf[_\-]?token|github[_\-]?token"
+    r"|account[_\-]?key|munge[_\-]?key)[\w\-]{0,20}|pwd|[\w\-]{0,30}[_\-]token|token)"
+)
+_VALUE: Final = r"(?:\"[^\"\n]{1,4096}\"|'[^'\n]{1,4096}'|[^\s\"',;&|)}\]]{3,4096})"
+
+# 'api_key': 'x', PASSWORD=x, "token": "x", password: x
+_ASSIGNED: Final = re.compile(
+    rf"(?i)(?<![\w\-])([\"']?{_NAMED}[\"']?\s{{0,3}}(?:=>|[=:])\s{{0,3}})"
+    rf"(?!(?:Bearer|Basic)\b|\[redacted\])({_VALUE})"
+)
+_FLAG: Final = re.compile(  # --api-key x, -pwd x
+    rf"(?i)(?<!\S)(--?{_NAMED}\s{{1,3}})(?!-)({_VALUE})"
+)
+_NOT_SECRET: Final = re.compile(  # values that say there is none, or that counts are counted
+    r"^[\"']?(?:none|null|true|false|nil|undefined|not|missing|\*+|<[^>]*>|\d{1,9}(?:\.\d+)?"
+    r"|\[redacted\]?)[\"']?$",
+    re.IGNORECASE,
+)
+_WHOLE: Final = re.compile(
+    r"\b(?:"
+    r"hf_[A-Za-z0-9]{20,64}"  # Hugging Face
+    r"|gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255}|glpat-[\w\-]{16,64}"
+    r"|(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA)[A-Z0-9]{16}"  # AWS key ids
+    r"|sk-(?:ant-|proj-)?[A-Za-z0-9_\-]{20,200}|xox[abeoprs]-[\w\-]{10,200}"
+    r"|AIza[\w\-]{35}|ya29\.[\w\-]{20,400}|nvapi-[\w\-]{20,100}|dop_v1_[a-f0-9]{64}"
+    r"|npm_[A-Za-z0-9]{36}|pypi-[\w\-]{40,300}|SG\.[\w\-]{16,32}\.[\w\-]{16,64}"
+    r"|local-[a-f0-9]{40}"  # a self-hosted experiment tracker's key
+    r"|eyJ[\w\-]{8,4096}\.eyJ[\w\-]{4,4096}\.[\w\-]{0,4096}"  # JSON web token
+    r")"
+)
+_AUTHORIZATION: Final = re.compile(
+    r"(?i)\b((?:bearer|basic)\s{1,3})([A-Za-z0-9._~+/\-]{12,4096}=*)"
+)
+_URL: Final = re.compile(
+    r"(?i)\b([a-z][a-z0-9+.\-]{1,20}://)([^\s/@:\"'<>]{0,256}):([^\s/@\"'<>]{1,512})@"
+)
+_URL_USER_TOKEN: Final = re.compile(r"(?i)\b(https?://)([A-Za-z0-9_\-]{20,256})@")
+_SIGNED_URL: Final = re.compile(
+    r"(?i)([?&](?:X-Amz-Signature|X-Amz-Credential|X-Amz-Security-Token|X-Goog-Signature"
+    r"|Signature|sig|AWSAccessKeyId|key|token|api_key)=)([^&\s\"']{6,4096})"
+)
+_KEY_BLOCK: Final = re.compile(
+    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[\s\S]{0,16384}?"
+    r"(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
+)
+_WANDB: Final = re.compile(
+    r"(?i)(wandb[^\n]{0,60}?\b(?:login|key|relogin)\b[^\n]{0,20}?)\b([a-f0-9]{40})\b"
+)
+_HINTS: Final = (  # in lower case; most excerpts hold none of them
+    "passw", "passphr", "secret", "key", "credential", "token", "pwd", "bearer", "basic ", "://",
+    "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "akia", "asia", "agpa",
+    "aida", "aroa", "anpa", "sk-", "xox", "aiza", "ya29", "nvapi", "dop_v1", "npm_", "pypi-",
+    "sg.", "local-", "eyj", "private", "sig",
+)  # fmt: skip
+
+
+class Redactor:
+    """Masks secrets in excerpts; `extra_patterns` are a site's own regular expressions.
+
+    In an extra pattern with a group only the first group is masked, else the whole match.
+    Raises `re.error` for a pattern that does not compile.
+    """
+
+    def __init__(self, extra_patterns: Iterable[str] = ()) -> None:
+        self._extra = [re.compile(pattern) for pattern in extra_patterns]
+
+    def text(self, text: str) -> str:
+        """Return `text` without secrets; idempotent."""
+        for pattern in self._extra:
+            text = pattern.sub(_mask_group, text)
+        low = text.lower()
+        if not any(hint in low for hint in _HINTS):
+            return text
+        text = _KEY_BLOCK.sub(rf"\1{MASK}\2", text)
+        text = _WHOLE.sub(MASK, text)
+        text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
+        text = _URL.sub(rf"\1\2:{MASK}@", text)
+        text = _URL_USER_TOKEN.sub(rf"\1{MASK}@", text)
+        text = _SIGNED_URL.sub(rf"\1{MASK}", text)
+        text = _WANDB.sub(rf"\1{MASK}", text)
+        text = _FLAG.sub(_mask_value, text)
+        return _ASSIGNED.sub(_mask_value, text)
+
+
+def _mask_value(match: re.Match[str]) -> str:
+    value = match[2]
+    if _NOT_SECRET.match(value):
+        return match[0]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{match[1]}{quote}{MASK}{quote}"
+
+
+def _mask_group(match: re.Match[str]) -> str:
+    if not match.re.groups or match[1] is None:
+        return MASK
+    start, end = match.span(1)
+    base = match.start()
+    return match[0][: start - base] + MASK + match[0][end - base :]

@@ -1,0 +1,212 @@
+"""A labelled byte stream in, folded observations and stream summaries out."""
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.extract.decode import DecodedStream, read_whole
+from engine.extract.fact import Fact
+from engine.extract.fold import fold
+from engine.extract.redact import Redactor
+from engine.extract.scanner import Scanner
+from engine.extract.segment import Segment, SegmentReader
+from engine.extract.sighting import SegmentScan
+from engine.extract.subject import enriched
+from engine.extract.tally import Sighting, Tally, Writer
+from engine.model.observation import Observation, StreamSummary
+from engine.model.stream import StreamLabel
+from engine.model.vocabulary import ObservationKind
+from engine.model.workload import Workload
+from engine.rulebook.book import Rulebook
+
+STRUCTURED_BYTES: Final = 64 << 20
+_TEXT_SOURCES: Final = ("applog", "syslog")
+
+
+@dataclass(slots=True, frozen=True)
+class ExtractContext:
+    """What extraction may know beside the stream.
+
+    `max_bytes` stops after so many decompressed bytes; the result is then `truncated`.
+    """
+
+    book: Rulebook
+    scanner: Scanner
+    workload: Workload
+    connector: str
+    extraction_digest: str
+    redactor: Redactor
+    max_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Extraction:
+    """What one stream gave; `bytes` and `lines` count the decompressed stream."""
+
+    observations: list[Observation] = field(default_factory=list)
+    summaries: list[StreamSummary] = field(default_factory=list)
+    lines: int = 0
+    bytes: int = 0
+    truncated: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+def extract_stream(
+    read: Callable[[int], bytes], label: StreamLabel, context: ExtractContext
+) -> Extraction:
+    """Read a stream to its end (or its budget) and return what it says.
+
+    `read` gives stored bytes, perhaps compressed, empty at the end; its errors pass through.
+    """
+    stream = DecodedStream(read)
+    if label.source in _TEXT_SOURCES:
+        return _extract_text(stream, label, context)
+    return _extract_structured(stream, label, context)
+
+
+def extract_facts(
+    facts: Iterable[Fact], label: StreamLabel, context: ExtractContext
+) -> list[Observation]:
+    """Scan fact lines; each observation keeps its fact's origin, excerpt, time and entity."""
+    listed = list(facts)
+    texts = [fact.text.replace("\n", " ") for fact in listed]
+    data = "\n".join(texts).encode("utf-8", "replace") + b"\n" if texts else b""
+    kind: ObservationKind = "inventory" if label.source == "inventory" else "record"
+    tally = Tally(label)
+    number = start = 0
+    for end, index in context.scanner.scan(data, len(data), label.source):
+        number += data.count(b"\n", start, end)
+        start = end
+        _add_fact(tally, listed[min(number, len(listed) - 1)], label, context, (index, kind))
+    writer = Writer(
+        context.connector, context.extraction_digest, context.redactor.text, lambda when: when
+    )
+    return fold(tally.finish(writer))
+
+
+def _add_fact(
+    tally: Tally,
+    fact: Fact,
+    label: StreamLabel,
+    context: ExtractContext,
+    hit: tuple[int, ObservationKind],
+) -> None:
+    index, kind = hit
+    reader = context.scanner.reader(index)
+    reading = reader.read(fact.text)
+    if reading is None:
+        return
+    signature = reader.signature
+    origin = fact.origin
+    tally.add(
+        Sighting(
+            signature=index,
+            rule=signature.rule,
+            name=signature.name,
+            symptom=reading.symptom,
+            kind=kind,
+            entity=enriched(fact.entity, reading.fields),
+            fields=reading.fields,
+            identity=signature.identity,
+            when=fact.when,
+            place=(origin.line, origin.byte_offset, origin.byte_length),
+            text=fact.excerpt,
+            lines=fact.excerpt.count("\n") + 1,
+            flags=unproven(signature.proves_from, label),
+            uri=origin.uri,
+        ),
+        label.uri,
+    )
+
+
+def _extract_structured(
+    stream: DecodedStream, label: StreamLabel, context: ExtractContext
+) -> Extraction:
+    limit = min(STRUCTURED_BYTES, context.max_bytes or STRUCTURED_BYTES)
+    data, more = read_whole(stream, limit)
+    found = _read_structured(data, label, context)
+    if found is None:
+        result = _extract_text(DecodedStream(io.BytesIO(data).read), label, context)
+        result.warnings = [*stream.warnings, *result.warnings]
+    else:
+        result = _extract_rest(found.unconsumed, label, context)
+        result.observations = fold(
+            [*extract_facts(found.facts, label, context), *found.observations,
+             *result.observations]
+        )  # fmt: skip
+        result.summaries = list(found.summaries) or result.summaries
+        result.lines = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+        result.bytes = len(data)
+        result.warnings = list(stream.warnings)
+    if more:
+        result.truncated = True
+        result.warnings.append(f"only the first {limit} bytes were read")
+    return result
+
+
+def _read_structured(data: bytes, label: StreamLabel, context: ExtractContext) -> Any:
+    from engine.extract import formats  # the readers build on this module's `Fact`
+
+    return formats.read_structured(label.source, data, label, context)
+
+
+def _extract_text(stream: DecodedStream, label: StreamLabel, context: ExtractContext) -> Extraction:
+    reader = SegmentReader(stream, context.max_bytes)
+    scan = SegmentScan(label, context)
+    scan.run(iter(reader))
+    result = _result_of(scan, reader.lines, reader.bytes, context, truncated=reader.truncated)
+    result.warnings = [*stream.warnings, *result.warnings]
+    return result
+
+
+def _extract_rest(
+    unconsumed: Iterable[tuple[int, int, bytes]], label: StreamLabel, context: ExtractContext
+) -> Extraction:
+    """Scan the lines of a structured source that its reader did not consume, as text."""
+    scan = SegmentScan(label, context)
+    scan.run(_segments_of(unconsumed))
+    return _result_of(scan, 0, 0, context, truncated=False)
+
+
+def _segments_of(unconsumed: Iterable[tuple[int, int, bytes]]) -> Iterator[Segment]:
+    lines: list[bytes] = []
+    origins: list[tuple[int, int, int]] = []
+    starts: list[int] = []
+    size = 0
+
+    def segment() -> Segment:
+        number, offset, _ = (origins[0][2], origins[0][0], 0)
+        made = Segment(b"", 0, offset=offset, line=number)
+        made.replace_text(b"\n".join(lines) + b"\n", list(starts), list(origins))
+        return made
+
+    for number, offset, line in unconsumed:
+        starts.append(size)
+        origins.append((offset, len(line), number))
+        lines.append(line.replace(b"\n", b" "))
+        size += len(line) + 1
+        if size >= 1 << 18:
+            yield segment()
+            lines, origins, starts, size = [], [], [], 0
+    if lines:
+        yield segment()
+
+
+def _result_of(
+    scan: SegmentScan, lines: int, size: int, context: ExtractContext, *, truncated: bool
+) -> Extraction:
+    observations, summaries, warnings = scan.finish(lines, size, truncated=truncated)
+    return Extraction(
+        observations=observations,
+        summaries=summaries,
+        lines=lines,
+        bytes=size,
+        truncated=truncated,
+        warnings=warnings,
+    )
+
+
+def unproven(proves_from: tuple[str, ...], label: StreamLabel) -> tuple[str, ...]:
+    """`unproven` where this stream's trust is not one that the signature proves from."""
+    return ("unproven",) if proves_from and label.trust not in proves_from else ()

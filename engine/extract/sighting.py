@@ -1,0 +1,277 @@
+"""Segments to sightings: scan, confirm, take blocks and claims into account, count."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from engine.extract.blocks import MAX_LINE_CHARS, Block, assemble, joined
+from engine.extract.demux import Demultiplexer, Identity
+from engine.extract.elastic import Failure
+from engine.extract.fold import fold
+from engine.extract.recognise import Reading, SignatureReader, reading_window
+from engine.extract.segment import Line, Segment, decode_line, line_at
+from engine.extract.stamps import StampReader
+from engine.extract.subject import entity_of
+from engine.extract.summary import Summariser
+from engine.extract.tally import Sighting, Tally, Writer
+from engine.extract.traceback import HEADER
+from engine.extract.window import Window
+from engine.model.observation import Observation, StreamSummary, When
+from engine.model.stream import StreamLabel
+
+if TYPE_CHECKING:
+    from engine.extract.session import ExtractContext
+
+_HEAD_CHARS: Final = 65_536
+_MUTE_ROLES: Final = frozenset({"noise", "marker", "teardown"})  # these claim no traceback
+_TIMED_OUT_TEXT: Final = 1500
+
+HitLines = dict[int, list[tuple[int, int]]]  # line start -> (signature, end of match)
+
+
+class SegmentScan:
+    """The scan of one stream, segment by segment, with one segment of look-ahead."""
+
+    def __init__(self, label: StreamLabel, context: "ExtractContext") -> None:
+        self._label = label
+        self._context = context
+        self._scanner = context.scanner
+        self._stamps = StampReader(label, context.workload)
+        self._tally = Tally(label)
+        self._window = Window(Demultiplexer(label, ""), self._stamps)
+        self._summariser = Summariser(label, self._window)
+        self._hit_lines: dict[int, HitLines] = {}
+        self._seen_blocks: dict[tuple[int, int], set[tuple[int, str]]] = {}
+        self._blocks: dict[tuple[str, tuple[int, int]], Block | None] = {}
+        self._has_reports = any(
+            item.block == "elastic_report" and label.source in item.sources
+            for item in context.book.signatures
+        )
+
+    def run(self, segments: Iterator[Segment]) -> None:
+        """Scan all segments; three are held at a time."""
+        current: Segment | None = None
+        for segment in segments:
+            if current is None:
+                self._begin(segment)
+            segment.hits = self._scanner.scan(segment.data, segment.end, self._label.source)
+            if current is not None:
+                current.following, segment.previous = segment, current
+                self._process(current)
+                if current.previous is not None:
+                    self._summariser.middle(current.previous)
+                    self._release(current.previous)
+                    current.previous = None
+            current = segment
+        if current is not None:
+            self._process(current)
+            self._summariser.tail(current)
+
+    def _begin(self, segment: Segment) -> None:
+        head = decode_line(segment.data[: min(segment.end, _HEAD_CHARS)])
+        self._window = Window(Demultiplexer(self._label, head), self._stamps)
+        self._summariser = Summariser(self._label, self._window)
+        self._summariser.head(segment)
+
+    def finish(
+        self, lines: int, size: int, *, truncated: bool
+    ) -> tuple[list[Observation], list[StreamSummary], list[str]]:
+        """Return what was found, with times as far as the whole stream allows."""
+        warnings = [*self._stamps.settle(), *self._scanner.problems]
+        context = self._context
+        writer = Writer(
+            context.connector, context.extraction_digest, context.redactor.text,
+            self._stamps.resolve,
+        )  # fmt: skip
+        observations = self._tally.finish(writer)
+        summaries = self._summariser.finish(writer, lines=lines, size=size, truncated=truncated)
+        return fold(observations), summaries, warnings
+
+    def _release(self, segment: Segment) -> None:
+        self._hit_lines.pop(segment.offset, None)
+        self._blocks = {
+            key: block for key, block in self._blocks.items() if key[1][0] > segment.offset
+        }
+        self._seen_blocks = {
+            key: seen for key, seen in self._seen_blocks.items() if key[0] >= segment.offset
+        }
+
+    def _lines_of(self, segment: Segment) -> HitLines:
+        """The lines of a segment that the automaton named, each signature once a line."""
+        found = self._hit_lines.get(segment.offset)
+        if found is not None:
+            return found
+        found = self._hit_lines[segment.offset] = {}
+        data, limit, stop, start = segment.data, segment.end, -1, 0
+        for end, index in segment.hits:
+            if end > stop:
+                start = data.rfind(b"\n", 0, end) + 1
+                stop = data.find(b"\n", end, limit)
+                stop = limit if stop < 0 else stop
+            listed = found.setdefault(start, [])
+            if all(index != other for other, _ in listed):
+                listed.append((index, end))
+        return found
+
+    def _process(self, segment: Segment) -> None:
+        for start, hits in self._lines_of(segment).items():
+            line = line_at(segment, start)
+            identity: Identity | None = None
+            for index, end in sorted(hits):
+                reader = self._scanner.reader(index)
+                reading, text = self._read(reader, line, end)
+                if reading is None:
+                    continue
+                identity = identity or self._window.identity(line)
+                self._see(reader, reading, (line, identity, text))
+
+    def _read(self, reader: SignatureReader, line: Line, end: int) -> tuple[Reading | None, str]:
+        start, stop = reading_window(line.start, line.end, end)
+        if start == line.start and stop == line.end:
+            return reader.read(line.text), line.text
+        text = decode_line(line.segment.data[start:stop])
+        return reader.read(text), text
+
+    def _see(
+        self, reader: SignatureReader, reading: Reading, at: tuple[Line, Identity, str]
+    ) -> None:
+        line, identity, text = at
+        kind = reader.signature.block
+        block = self._block(kind, line) if kind else None
+        if block is None:
+            place = line.place
+            self._count(reader, reading, identity, text=_excerpt(text, reading.start),
+                        when=self._window.when(line, identity), place=place)  # fmt: skip
+            return
+        seen = self._seen_blocks.setdefault(block.key, set())
+        mark = (reader.signature.index, reading.symptom)
+        if mark in seen and kind in ("python_traceback", "elastic_report", "oom_report"):
+            return
+        seen.add(mark)
+        if kind == "python_traceback" and HEADER in line.text and self._is_claimed(block, reader):
+            return
+        if block.failures:
+            for failure in block.failures:
+                self._see_failure(reader, reading, identity, failure)
+            return
+        fields = {**block.fields, **reading.fields}
+        own = self._stamps.read(line.text, identity.body)
+        self._count(
+            reader,
+            replace(reading, fields=fields),
+            identity,
+            text=block.text,
+            when=own or self._when_of(block, line, identity),
+            place=block.place,
+            lines=len(block.lines),
+            flags=block.flags,
+        )
+
+    def _when_of(self, block: Block, line: Line, identity: Identity) -> When:
+        for item in block.lines:
+            body = self._window.identity(item).body
+            when = self._stamps.read(item.text, body)
+            if when is not None:
+                return when
+        return self._window.between(line, identity.key)
+
+    def _see_failure(
+        self, reader: SignatureReader, reading: Reading, identity: Identity, failure: Failure
+    ) -> None:
+        lines = failure.lines
+        number, offset, _ = lines[0].place
+        _, last_offset, last_length = lines[-1].place
+        when = self._stamps.read(failure.time) if failure.time else None
+        self._count(
+            reader,
+            replace(reading, fields={**reading.fields, **failure.fields}),
+            identity,
+            text=joined([item.text for item in lines]),
+            when=when or self._window.when(lines[0], identity),
+            place=(number, offset, last_offset + last_length - offset),
+            lines=len(lines),
+        )
+
+    def _block(self, kind: str, line: Line) -> Block | None:
+        key = (kind, line.key)
+        if key not in self._blocks:
+            block = assemble(kind, self._window, line)
+            self._blocks[key] = block
+            if block is not None and kind == "python_traceback":
+                for item in block.claimable:
+                    self._blocks.setdefault((kind, item.key), block)
+        return self._blocks[key]
+
+    def _is_claimed(self, block: Block, generic: SignatureReader) -> bool:
+        """Whether a more specific signature holds on a line of the block."""
+        if block.ends_in_report and self._has_reports:
+            return True
+        symptoms = self._context.book.symptoms
+        for line in block.claimable:
+            for index, end in self._lines_of(line.segment).get(line.start, ()):
+                reader = self._scanner.reader(index)
+                if reader is generic or (
+                    reader.signature.block == "python_traceback" and HEADER in line.text
+                ):
+                    continue
+                reading, _ = self._read(reader, line, end)
+                if reading is None:
+                    continue
+                meaning = symptoms.get(reading.symptom)
+                if meaning is None or meaning.role not in _MUTE_ROLES:
+                    return True
+        return False
+
+    def _count(
+        self,
+        reader: SignatureReader,
+        reading: Reading,
+        identity: Identity,
+        *,
+        text: str,
+        when: When,
+        place: tuple[int, int, int],
+        lines: int = 1,
+        flags: tuple[str, ...] = (),
+    ) -> None:
+        signature = reader.signature
+        fields = reading.fields
+        if identity.host and "host" not in fields:
+            fields = {**fields, "host": identity.host}
+        if identity.cuda_device is not None and "cuda_device" not in fields:
+            fields = {**fields, "cuda_device": str(identity.cuda_device)}
+        proves = signature.proves_from
+        if proves and self._label.trust not in proves:
+            flags = (*flags, "unproven")
+        stream = self._label.uri
+        rank = identity.rank
+        if rank is not None and self._label.ranks != (rank,):
+            stream = f"{stream}#rank={rank}"
+        self._tally.add(
+            Sighting(
+                signature=signature.index,
+                rule=signature.rule,
+                name=signature.name,
+                symptom=reading.symptom,
+                kind="block" if signature.block and lines > 1 else "match",
+                entity=entity_of(self._label, identity, fields),
+                fields=fields,
+                identity=signature.identity,
+                when=when,
+                place=place,
+                text=text,
+                lines=lines,
+                flags=flags,
+            ),
+            stream,
+        )
+
+
+def _excerpt(text: str, start: int) -> str:
+    """The part of a line to keep: its start, or round the match where that is far behind it."""
+    if len(text) <= MAX_LINE_CHARS:
+        return text
+    if start < _TIMED_OUT_TEXT:
+        return text[:MAX_LINE_CHARS]
+    begin = start - 500
+    return text[begin : begin + MAX_LINE_CHARS]

@@ -1,0 +1,393 @@
+"""The time of a line as an interval with its basis: every stamp form that job logs carry.
+
+A stamp of one second resolution is `[t, t + 999999 us]`. What a stamp leaves out (year, zone,
+date) is taken from the attempt; what cannot be known stays open.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from engine.extract.calendar import Calendar
+from engine.model.moment import to_us
+from engine.model.observation import TimeBasis, When
+from engine.model.stream import StreamLabel
+from engine.model.workload import Workload
+
+_SECOND: Final = 1_000_000
+_HEAD_CHARS: Final = 72  # how far behind the line start, or behind its prefix, a stamp may begin
+_MONTHS: Final = {
+    name: number
+    for number, name in enumerate(
+        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1
+    )
+}
+_FRACTION = r"(?:[.,:](\d{1,9})(?!\d))?"
+_CLOCK = r"(\d\d):(\d\d):(\d\d)" + _FRACTION
+_ZONE = r" ?(Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d\b)?"
+
+# 2023-04-29 06:00:41.120, 2020-05-05T16:13:44.880Z, 2025/01/10 15:27:25, 2025-02-25_20:12:31
+_ISO: Final = re.compile(r"(\d{4})[-/](\d\d?)[-/](\d\d?)[T _]{1,2}" + _CLOCK + _ZONE)
+_SHORT: Final = re.compile(r"(\d\d)-(\d\d)-(\d\d) " + _CLOCK + _ZONE)  # 22-09-01 02:31:11.512
+_SLASHED: Final = re.compile(r"(\d\d)/(\d\d)/(\d{4}),? " + _CLOCK + _ZONE)  # 29/04/2023 06:00:58
+_MONTH_DAY: Final = re.compile(r"(\d\d)[-/](\d\d) " + _CLOCK)  # vLLM: INFO 04-29 06:00:58
+# glog and c10 write month * 100 + day, so January to September take three digits in c10:
+# I1103 12:01:13.644929, E626 06:24:44.448988908, I20230429 06:00:58.120000
+_GLOG: Final = re.compile(r"[IWEFD](\d{4})?(\d{3,4}) " + _CLOCK)
+_SYSLOG: Final = re.compile(r"([A-Z][a-z]{2}) {1,2}(\d\d?) " + _CLOCK + r"(?: (\d{4})\b)?")
+_CTIME: Final = re.compile(  # Mon Mar  6 20:00:14 2023, Sat Apr 29 06:00:58 UTC 2023
+    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}(\d\d?) " + _CLOCK + r"(?: ([A-Z]{3,5}))? (\d{4})\b"
+)
+_DATED: Final = re.compile(r"([A-Z][a-z]{2}) {1,2}(\d\d?) (\d{4}) " + _CLOCK)  # fabric manager
+_UPTIME: Final = re.compile(r"\[ {0,12}(\d{1,9})\.(\d{2,9})\]")  # [449001.120117], [  123.45][ T1]
+_KMSG: Final = re.compile(r"\d{1,4},\d{1,12},(\d{1,18}),[^;\n]{0,40};")  # 4,1234,5678901,-;
+_EPOCH: Final = re.compile(r"(\d{10})(?:\.(\d{1,9}))?(\d{3}|\d{6}|\d{9})?(?=[\s:\]|,;]|$)")
+_TIME_ONLY: Final = re.compile(_CLOCK + r"(?=[\s\]|,:]|$)")  # [15:57:44]
+_STOPPED_AT: Final = re.compile(r" AT (?=\d{4}-\d\d-\d\dT)")  # *** STEP ... CANCELLED AT 2025-...
+_KERNEL_UPTIME: Final = re.compile(r"kernel: \[ {0,12}(\d{1,9})\.(\d{3,9})\]")
+# GSP RPC history: a column of microseconds since the epoch in hex, after the line's own stamp
+_GSP_TIME: Final = re.compile(r"\b0x000[5-9a-f]([0-9a-f]{12})\b")
+_NAIVE: Final = ("local", "yearless", "neighbour")
+_QUARTER: Final = 900 * _SECOND
+_OPENERS: Final = " \t[<(|"
+
+
+class StampReader:
+    """Reads the stamps of one stream; remembers what its own lines say of the boot time."""
+
+    def __init__(self, label: StreamLabel, workload: Workload) -> None:
+        self._calendar = Calendar(label.timezone or workload.timezone)
+        self._start = to_us(workload.start) if workload.start else None
+        self._end = to_us(workload.end) if workload.end else label.captured_at_us
+        self._clock = _clock_of(label)
+        self._boot: tuple[int, int] | None = None
+        if label.boot_time_us is not None:
+            self._boot = (label.boot_time_us, label.boot_time_us + _SECOND - 1)
+        self._boot_given = label.boot_time_us is not None
+        self._seen_us: int | None = None
+        self._syslog = label.source == "syslog"
+        # a node's or a daemon's log may well lie outside; only a job's own output may not
+        self._may_shift = label.source == "applog" and not (label.timezone or workload.timezone)
+        self._naive: tuple[int, int] | None = None
+        self._shift = (0, 0)
+
+    @property
+    def attempt(self) -> When:
+        """The attempt's own bounds: all that is known of a line without any stamp near it."""
+        if self._start is None and self._end is None:
+            return When(clock=self._clock)
+        return When(self._start, self._end, "attempt", self._clock)
+
+    def read(self, text: str, body: int = 0) -> When | None:
+        """The time that a line carries, None where it carries none.
+
+        `body` is where the text starts behind rank and pod prefixes. Seconds since boot come
+        back as basis `uptime` with clock `boot`, to be resolved by `resolve`.
+        """
+        when = self._at(text, 0)
+        if when is None and body:
+            when = self._at(text, body)
+        if when is None:
+            when = self._near(text, body)
+        if when is None and (match := _STOPPED_AT.search(text)):
+            iso = _ISO.match(text, match.end())
+            when = self._iso(iso) if iso else None
+        if when is not None and when.clock != "boot" and when.earliest_us is not None:
+            self._seen_us = when.earliest_us
+            self._note_naive(when)
+            if self._syslog:
+                self._learn_boot(text, when)
+        return when
+
+    def resolve(self, when: When) -> When:
+        """Turn what a stamp left open into wall time, once the whole stream was read.
+
+        Seconds since boot need the boot time; naive stamps move by the shift of `settle`.
+        """
+        if self._shift != (0, 0) and when.basis in _NAIVE:
+            return replace(
+                when,
+                earliest_us=None if when.earliest_us is None else when.earliest_us + self._shift[0],
+                latest_us=None if when.latest_us is None else when.latest_us + self._shift[1],
+            )
+        if when.clock != "boot" or when.earliest_us is None or when.latest_us is None:
+            return when
+        if self._boot is None:
+            return When(clock=self._clock)
+        return When(
+            when.earliest_us + self._boot[0], when.latest_us + self._boot[1], "uptime", self._clock
+        )
+
+    def settle(self) -> list[str]:
+        """Decide, at the end of the stream, whether its naive stamps are of another zone.
+
+        A job's own output lies inside its attempt. Where every naive stamp lies outside by whole
+        quarters of an hour and fits inside when moved, it is moved; where several moves fit, the
+        times become that wide. Returns the warning to report, if any.
+        """
+        if not self._may_shift or self._naive is None or self._start is None or self._end is None:
+            return []
+        low, high = self._start - 120 * _SECOND, self._end + 300 * _SECOND
+        first, last = self._naive
+        if not (last < low or first > high):
+            return []
+        fits = [
+            step * _QUARTER
+            for step in range(-56, 57)
+            if first + step * _QUARTER >= low and last + step * _QUARTER <= high
+            and (first + step * _QUARTER <= self._start + 600 * _SECOND
+                 or last + step * _QUARTER >= self._end - 600 * _SECOND)
+        ]  # fmt: skip
+        fits = [shift for shift in fits if shift % (4 * _QUARTER) == 0] or fits
+        if not fits:
+            return ["stamps without a zone lie outside the attempt; a timezone may be missing"]
+        self._shift = (fits[0], fits[-1])
+        moved = " or ".join(f"{shift / (4 * _QUARTER):+g} h" for shift in sorted({*self._shift}))
+        return [f"stamps without a zone lie outside the attempt; read as moved by {moved}"]
+
+    def _note_naive(self, when: When) -> None:
+        if self._may_shift and when.basis in _NAIVE:
+            earliest, latest = when.earliest_us or 0, when.latest_us or 0
+            if self._naive is None:
+                self._naive = (earliest, latest)
+            else:
+                self._naive = (min(earliest, self._naive[0]), max(latest, self._naive[1]))
+
+    def _at(self, text: str, place: int) -> When | None:
+        length = len(text)
+        while place < length and text[place] in _OPENERS:
+            place += 1
+        if place >= length:
+            return None
+        char = text[place]
+        if char.isdigit():
+            for pattern, reader in self._NUMERIC:
+                if match := pattern.match(text, place):
+                    when = reader(self, match)
+                    if when is not None:
+                        return when
+        elif char.isupper():
+            for pattern, reader in self._WORDED:
+                if match := pattern.match(text, place):
+                    return reader(self, match)
+        return None
+
+    def _near(self, text: str, body: int) -> When | None:
+        """A stamp a little behind the start: `INFO:root:2024-...`, `[NeMo W 2024-...`."""
+        stop = body + _HEAD_CHARS + 32
+        for pattern, reader in self._LOOSE:
+            match = pattern.search(text, body, stop)
+            if match and match.start() <= body + _HEAD_CHARS:
+                start = match.start()
+                if start == 0 or not (text[start - 1].isalnum() or text[start - 1] in "-/._"):
+                    return reader(self, match)
+        return None
+
+    def _iso(self, match: re.Match[str]) -> When | None:
+        year, month, day, *clock, zone_text = match.groups()
+        return self._stamp(int(year), int(month), int(day), clock, zone_text)
+
+    def _short(self, match: re.Match[str]) -> When | None:
+        year, month, day, *clock, zone_text = match.groups()
+        return self._stamp(2000 + int(year), int(month), int(day), clock, zone_text)
+
+    def _slashed(self, match: re.Match[str]) -> When | None:
+        first, second, year, *clock, zone_text = match.groups()
+        dates = {(int(second), int(first)), (int(first), int(second))}
+        read = (
+            self._stamp(int(year), month, day, clock, zone_text) for month, day in sorted(dates)
+        )
+        return self._nearest([when for when in read if when is not None])
+
+    def _month_day(self, match: re.Match[str]) -> When | None:
+        month, day, *clock = match.groups()
+        return self._yearless(int(month), int(day), clock)
+
+    def _glog(self, match: re.Match[str]) -> When | None:
+        year, date, *clock = match.groups()
+        month, day = divmod(int(date), 100)
+        if year:
+            return self._stamp(int(year), month, day, clock, None)
+        return self._yearless(month, day, clock)
+
+    def _syslog_form(self, match: re.Match[str]) -> When | None:
+        name, day, *clock, year = match.groups()
+        month = _MONTHS.get(name)
+        if month is None:
+            return None
+        if year:
+            return self._stamp(int(year), month, int(day), clock, None)
+        return self._yearless(month, int(day), clock)
+
+    def _ctime(self, match: re.Match[str]) -> When | None:
+        name, day, *clock, zone_text, year = match.groups()
+        month = _MONTHS.get(name)
+        if month is None:
+            return None
+        zone_text = zone_text if zone_text in ("UTC", "GMT") else None
+        return self._stamp(int(year), month, int(day), clock, zone_text)
+
+    def _dated(self, match: re.Match[str]) -> When | None:
+        name, day, year, *clock = match.groups()
+        month = _MONTHS.get(name)
+        return self._stamp(int(year), month, int(day), clock, None) if month else None
+
+    def _uptime(self, match: re.Match[str]) -> When | None:
+        if not self._syslog:
+            return None
+        us, width = _micros(match[2])
+        earliest = int(match[1]) * _SECOND + us
+        return When(earliest, earliest + width, "uptime", "boot")
+
+    def _kmsg(self, match: re.Match[str]) -> When | None:
+        if not self._syslog:
+            return None
+        return When(int(match[1]), int(match[1]), "uptime", "boot")
+
+    def _epoch(self, match: re.Match[str]) -> When | None:
+        seconds, fraction, more = match.groups()
+        if fraction and more:
+            return None
+        us, width = _micros(fraction or more)
+        earliest = int(seconds) * _SECOND + us
+        if not 946_684_800 <= int(seconds) < 4_102_444_800:  # the years 2000 to 2100
+            return None
+        return When(earliest, earliest + width, "stamp", self._clock)
+
+    def _time_only(self, match: re.Match[str]) -> When | None:
+        """The attempt's day or days on which this time of day fits; several make it wide."""
+        anchor = self._seen_us if self._start is None else self._start
+        if anchor is None:
+            return None
+        end = max(anchor, self._end if self._end is not None else anchor)
+        fits: list[When] = []
+        days = self._calendar.days_between(anchor - 86_400 * _SECOND, end + 86_400 * _SECOND)
+        for year, month, day in days:
+            when = self._stamp(year, month, day, match.groups(), None)
+            if when and when.earliest_us is not None and when.latest_us is not None:
+                fits.append(replace(when, basis="yearless"))
+        inside = [
+            when
+            for when in fits
+            if (when.latest_us or 0) >= anchor - 60 * _SECOND
+            and (when.earliest_us or 0) <= end + 1800 * _SECOND
+        ]
+        if not inside:
+            return self._nearest(fits)
+        return When(inside[0].earliest_us, inside[-1].latest_us, "yearless", self._clock)
+
+    def _stamp(
+        self,
+        year: int,
+        month: int,
+        day: int,
+        clock: "list[str] | tuple[str, ...]",
+        zone_text: str | None,
+    ) -> When | None:
+        hour, minute, second, fraction = clock
+        span = self._calendar.instant(
+            year, month, day, (int(hour), int(minute), int(second)), zone_text
+        )
+        if span is None:
+            return None
+        us, width = _micros(fraction)
+        basis: TimeBasis = "stamp" if zone_text else "local"
+        return When(span[0] + us, span[1] + us + width, basis, self._clock)
+
+    def _yearless(self, month: int, day: int, clock: "list[str]") -> When | None:
+        anchor = next(
+            (us for us in (self._end, self._start, self._seen_us) if us is not None), None
+        )
+        if anchor is None:
+            return None
+        year = self._calendar.year_of(anchor)
+        read = (
+            self._stamp(candidate, month, day, clock, None)
+            for candidate in (year - 1, year, year + 1)
+        )
+        when = self._nearest([item for item in read if item is not None])
+        return replace(when, basis="yearless") if when else None
+
+    def _nearest(self, candidates: list[When]) -> When | None:
+        """The candidate nearest to the attempt; a tie between days inside it makes it wide."""
+        if not candidates:
+            return None
+        ranked = sorted(candidates, key=lambda when: (self._distance(when), when.earliest_us or 0))
+        best = [when for when in ranked if self._distance(when) == self._distance(ranked[0])]
+        if len(best) == 1:
+            return best[0]
+        return replace(best[0], latest_us=max(when.latest_us or 0 for when in best))
+
+    def _distance(self, when: When) -> int:
+        earliest, latest = when.earliest_us or 0, when.latest_us or 0
+        start = self._start if self._start is not None else self._end
+        if start is None:
+            start = self._seen_us or 0
+        end = self._end if self._end is not None else start
+        return max(start - latest, earliest - max(start, end), 0)
+
+    def _learn_boot(self, text: str, when: When) -> None:
+        """A line with both stamps gives the boot time; lines that agree make it sharper."""
+        if self._boot_given or when.earliest_us is None or when.latest_us is None:
+            return
+        match = _KERNEL_UPTIME.search(text, 0, 200)
+        if match is None:
+            return
+        up = int(match[1]) * _SECOND + _micros(match[2])[0]
+        low, high = when.earliest_us - up, when.latest_us - up
+        if self._boot is not None and self._boot[0] <= high and low <= self._boot[1]:
+            low, high = max(low, self._boot[0]), min(high, self._boot[1])
+        self._boot = (low, high)
+
+    def learn_gsp(self, text: str) -> None:
+        """A GSP history row in an uptime-only log bounds the boot time to some two minutes.
+
+        The driver prints the history after the RPC timed out (up to 45 s, plus queueing).
+        """
+        if self._boot is not None:
+            return
+        up, hex_us = _UPTIME.match(text), _GSP_TIME.search(text)
+        if up and hex_us:
+            low = int(hex_us[0], 16) - int(up[1]) * _SECOND
+            self._boot = (low, low + 120 * _SECOND)
+
+    _NUMERIC: Final[tuple[tuple[re.Pattern[str], Callable[..., When | None]], ...]] = (
+        (_ISO, _iso),
+        (_SHORT, _short),
+        (_SLASHED, _slashed),
+        (_MONTH_DAY, _month_day),
+        (_TIME_ONLY, _time_only),
+        (_EPOCH, _epoch),
+        (_KMSG, _kmsg),
+    )
+    _WORDED: Final[tuple[tuple[re.Pattern[str], Callable[..., When | None]], ...]] = (
+        (_GLOG, _glog),
+        (_SYSLOG, _syslog_form),
+        (_DATED, _dated),
+        (_CTIME, _ctime),
+    )
+    _LOOSE: Final[tuple[tuple[re.Pattern[str], Callable[..., When | None]], ...]] = (
+        (_ISO, _iso),
+        (_SLASHED, _slashed),
+        (_GLOG, _glog),
+        (_MONTH_DAY, _month_day),
+        (_UPTIME, _uptime),
+    )
+
+
+def _micros(fraction: str | None) -> tuple[int, int]:
+    """Microseconds of a fraction's digits, and how wide one unit of its last digit is less one."""
+    if not fraction:
+        return 0, _SECOND - 1
+    digits = len(fraction)
+    if digits >= 6:
+        return int(fraction[:6]), 0
+    unit = 10 ** (6 - digits)
+    return int(fraction) * unit, unit - 1
+
+
+def _clock_of(label: StreamLabel) -> str:
+    if label.source == "scheduler":
+        return "scheduler"
+    return label.nodes[0] if len(label.nodes) == 1 else ""

@@ -1,0 +1,73 @@
+"""Whom a line speaks of: the entity from label, line prefix and captured fields."""
+
+import re
+from typing import Final
+
+from engine.extract.demux import Identity
+from engine.model.observation import Entity
+from engine.model.stream import StreamLabel
+
+_NUMBER: Final = re.compile(r"^\d{1,10}$")
+
+
+def entity_of(label: StreamLabel, identity: Identity, fields: dict[str, str]) -> Entity:
+    """The entity: the label's node; ranks and pids of the line; devices that a rule captured."""
+    rank = _number(fields, "rank")
+    if rank is None:
+        rank = identity.rank
+    if rank is None and len(label.ranks) == 1:
+        rank = label.ranks[0]
+    local_rank = _number(fields, "local_rank")
+    pid = _number(fields, "pid")
+    return Entity(
+        node=node_of(label, fields.get("host") or identity.host),
+        rank=rank,
+        local_rank=identity.local_rank if local_rank is None else local_rank,
+        pid=identity.pid if pid is None else pid,
+        pod=fields.get("pod") or identity.pod or label.pod,
+        gpu_index=_number(fields, "gpu_index"),
+        gpu_pci=fields.get("pci", ""),
+        gpu_uuid=fields.get("gpu_uuid", ""),
+        gpu_serial=fields.get("serial", ""),
+        nic=fields.get("nic", ""),
+        link=fields.get("link", ""),
+        switch=fields.get("switch", ""),
+        filesystem=fields.get("filesystem", ""),
+    )
+
+
+def enriched(entity: Entity, fields: dict[str, str]) -> Entity:
+    """A fact's own entity with what a signature captured from its line added."""
+    rank, local_rank = _number(fields, "rank"), _number(fields, "local_rank")
+    pid, gpu_index = _number(fields, "pid"), _number(fields, "gpu_index")
+    return Entity(
+        node=entity.node,
+        rank=entity.rank if rank is None else rank,
+        local_rank=entity.local_rank if local_rank is None else local_rank,
+        pid=entity.pid if pid is None else pid,
+        pod=fields.get("pod") or entity.pod,
+        gpu_index=entity.gpu_index if gpu_index is None else gpu_index,
+        gpu_pci=fields.get("pci") or entity.gpu_pci,
+        gpu_uuid=fields.get("gpu_uuid") or entity.gpu_uuid,
+        gpu_serial=fields.get("serial") or entity.gpu_serial,
+        nic=fields.get("nic") or entity.nic,
+        link=fields.get("link") or entity.link,
+        switch=fields.get("switch") or entity.switch,
+        filesystem=fields.get("filesystem") or entity.filesystem,
+    )
+
+
+def node_of(label: StreamLabel, host: str) -> str:
+    """The label's node; with several, the one that the line's host names, else none."""
+    if len(label.nodes) == 1:
+        return label.nodes[0]
+    if host and host in label.nodes:
+        return host
+    short = host.split(".", maxsplit=1)[0]
+    found = [node for node in label.nodes if short and node.split(".")[0] == short]
+    return found[0] if len(found) == 1 else ""
+
+
+def _number(fields: dict[str, str], name: str) -> int | None:
+    value = fields.get(name, "")
+    return int(value) if _NUMBER.match(value) else None

@@ -1,0 +1,98 @@
+"""The lines round a hit, one identity at a time."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.extract.demux import Demultiplexer, Identity
+from engine.extract.segment import Line, line_after, line_before
+from engine.extract.stamps import StampReader
+from engine.model.observation import When
+
+LOOK_BYTES: Final = 64 << 10  # how far before and after a line its neighbours are looked for
+WALK_LINES: Final = 400_000  # of one stream, in all: hits in a log without stamps stay cheap
+
+
+class Window:
+    """Walks the lines of one identity, before and after a line, within bounds."""
+
+    def __init__(self, demultiplexer: Demultiplexer, stamps: StampReader) -> None:
+        self._demultiplexer = demultiplexer
+        self.stamps = stamps
+        self._left = WALK_LINES
+
+    def identity(self, line: Line) -> Identity:
+        """Whose line it is."""
+        return self._demultiplexer.read(line.text)
+
+    def forward(
+        self, line: Line, key: str, *, lines: int, look_bytes: int = LOOK_BYTES
+    ) -> Iterator[tuple[Line, str]]:
+        """Yield the following lines of identity `key` with their bodies."""
+        place: Line | None = line
+        while lines > 0 and look_bytes > 0 and self._left > 0:
+            place = line_after(place) if place else None
+            if place is None:
+                return
+            self._left -= 1
+            look_bytes -= place.end - place.start + 1
+            identity = self.identity(place)
+            if identity.key == key:
+                lines -= 1
+                yield place, place.text[identity.body :]
+
+    def backward(
+        self, line: Line, key: str, *, lines: int, look_bytes: int = LOOK_BYTES
+    ) -> Iterator[tuple[Line, str]]:
+        """Yield the lines of identity `key` before `line`, the nearest first."""
+        place: Line | None = line
+        while lines > 0 and look_bytes > 0 and self._left > 0:
+            place = line_before(place) if place else None
+            if place is None:
+                return
+            self._left -= 1
+            look_bytes -= place.end - place.start + 1
+            identity = self.identity(place)
+            if identity.key == key:
+                lines -= 1
+                yield place, place.text[identity.body :]
+
+    def when(self, line: Line, identity: Identity) -> When:
+        """The time of a line: its own stamp, else between its neighbours', else the attempt's."""
+        own = self.stamps.read(line.text, identity.body)
+        return own if own is not None else self.between(line, identity.key)
+
+    def between(self, line: Line, key: str) -> When:
+        """The interval between the stamped lines before and after, on the same identity."""
+        before = after = None
+        for place, body in self.backward(line, key, lines=4000):
+            before = self.stamps.read(place.text, len(place.text) - len(body))
+            if before is not None:
+                break
+        for place, body in self.forward(line, key, lines=4000):
+            after = self.stamps.read(place.text, len(place.text) - len(body))
+            if after is not None:
+                break
+        return self._interval(before, after)
+
+    def _interval(self, before: When | None, after: When | None) -> When:
+        attempt = self.stamps.attempt
+        if before is None and after is None:
+            return attempt
+        if before and after and (before.clock == "boot") != (after.clock == "boot"):
+            after = None
+        clock = (before or after or attempt).clock
+        bounds = attempt if clock != "boot" else When()
+        earliest = before.earliest_us if before else bounds.earliest_us
+        latest = after.latest_us if after else bounds.latest_us
+        if earliest is not None and latest is not None and latest < earliest:
+            # stamps that run backwards, or an end before the last stamp: keep what was read
+            stamped = before or after or attempt
+            spread = [us for us in (earliest, latest, stamped.latest_us) if us is not None]
+            known = (before is not None, after is not None)
+            if known == (True, True):
+                earliest, latest = min(spread), max(spread)
+            elif before is not None:
+                earliest, latest = before.earliest_us, before.latest_us
+            else:
+                earliest, latest = stamped.earliest_us, stamped.latest_us
+        return When(earliest, latest, "neighbour", clock)
