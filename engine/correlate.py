@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.entities import NodeNames
 from engine.episodes import Episode, stands_before
 from engine.moments import OPEN_FUTURE, OPEN_PAST, slack_us
-from engine.rulebook.book import CauseDef, Rulebook
+from engine.rulebook.book import CauseDef
 
 Key = tuple[str, str]
 # Up to this many causes on one key are compared one by one; beyond it the extremes stand for all.
@@ -75,9 +75,11 @@ def _walk(start: int, edges: list[list[Edge]], other: Callable[[Edge], int]) -> 
 class Correlator:
     """Builds the graph of one case."""
 
-    def __init__(self, episodes: list[Episode], book: Rulebook, names: NodeNames) -> None:
+    def __init__(
+        self, episodes: list[Episode], rules: tuple[CauseDef, ...], names: NodeNames
+    ) -> None:
         self._graph = Graph(episodes, [[] for _ in episodes], [[] for _ in episodes])
-        self._book = book
+        self._rules = rules
         self._names = names
         self._by_symptom: dict[str, list[int]] = {}
         for position, episode in enumerate(episodes):
@@ -86,7 +88,7 @@ class Correlator:
 
     def build(self) -> Graph:
         """Return the graph; a rule that raises is listed and the rest goes on."""
-        for rule in self._book.causes:
+        for rule in self._rules:
             if rule.status != "stable":
                 continue
             try:

@@ -6,7 +6,7 @@ the book lacks it.
 
 from typing import Final
 
-from engine.rulebook.book import Action, Rulebook, SymptomDef
+from engine.rulebook.book import Action, CauseDef, Rulebook, SymptomDef
 
 ENGINE_RULE: Final = "engine"
 NO_FAILURE: Final = "no_failure"
@@ -254,6 +254,43 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
     ),
 )
 FALLBACK: Final[dict[str, SymptomDef]] = {item.symptom: item for item in _TABLE}
+
+
+# Windows of the engine's own edges: as early as two skewed clocks allow, as late as the longest
+# collective timeout in use (two hours).
+_EARLY_US: Final = -15_000_000
+_LATE_US: Final = 7_200_000_000
+_LOCATED: Final = ("rank_never_entered", "rank_lagging", "rank_silent")
+
+
+def engine_causes(present: dict[str, SymptomDef]) -> tuple[CauseDef, ...]:
+    """Return what holds without any rule: a fault on a rank is why that rank never came."""
+    roots = tuple(
+        sorted(
+            name
+            for name, meaning in present.items()
+            if meaning.role in ("root", "lean_root", "ambiguous")
+            and name not in _LOCATED
+            and meaning.tier > 0
+        )
+    )
+    if not roots:
+        return ()
+    return (
+        CauseDef(
+            rule="engine/held_rank",
+            status="stable",
+            title="A fault on a rank is why it fell behind",
+            causes=roots,
+            effects=_LOCATED,
+            joins=("same_rank", "same_gpu"),
+            min_us=_EARLY_US,
+            max_us=_LATE_US,
+            strength="sufficient",
+            requires=(),
+            unless=(),
+        ),
+    )
 
 
 class Meanings:

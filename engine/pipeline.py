@@ -10,9 +10,8 @@ from engine.correlate import Correlator
 from engine.coverage import map_coverage
 from engine.decide import Decider
 from engine.entities import Directory
-from engine.episodes import Episode
 from engine.history import read_history
-from engine.meanings import Meanings
+from engine.meanings import Meanings, engine_causes
 from engine.model.verdict import Verdict
 from engine.normalise import Signatures, bounds_of
 from engine.progress import read_progress
@@ -44,9 +43,11 @@ def reason(case: Case, book: Rulebook) -> Findings:
     sifted = sifter.sift()
     counting = [episode for episode in sifted.episodes if not episode.reason]
     located = locate(counting, directory, case=case, meanings=meanings)
-    episodes = _ordered([*sifted.episodes, *located])
+    episodes = [*sifted.episodes, *located]
     counting = [episode for episode in episodes if not episode.reason]
-    graph = Correlator(counting, book, directory.names).build()
+    present = {episode.symptom: episode.meaning for episode in counting}
+    rules = (*book.causes, *engine_causes(present))
+    graph = Correlator(counting, rules, directory.names).build()
     progress = read_progress(case, bounds)
     anchor = find_anchor(counting, claim)
     decision = Decider(graph, anchor, claim, progress).decide()
@@ -58,7 +59,3 @@ def reason(case: Case, book: Rulebook) -> Findings:
     return Findings(
         case, book, episodes, graph, decision, judgement, coverage, directory, bounds, progress
     )
-
-
-def _ordered(episodes: list[Episode]) -> list[Episode]:
-    return episodes
