@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 import engine
+from engine.model.verdict import Verdict
 from engine.model.vocabulary import DOMAINS, SOURCES
 from engine.rulebook.artifact import encode_artifact
 from engine.rulebook.book import Rulebook
@@ -30,6 +31,7 @@ from rootrank.rule_diff import VerdictChange, bundles_below, changed_verdicts
 
 SHIPPED = Path(engine.__file__).resolve().parent.parent / "rules"
 
+_MIN_LINE = 6
 RULE_ID_PATTERN = r"[a-z][a-z0-9_]*(/[a-z0-9][a-z0-9_]*)+"
 
 rules_option = click.option(
@@ -113,9 +115,12 @@ def test_command(context: click.Context, paths: tuple[str, ...], *, folder: Path
 
 
 def _attribution(book: Rulebook) -> AttributeBundle:
-    from rootrank.commands.attribute import attribute_path  # noqa: PLC0415  only `test` needs it
+    def attribute_bundle(path: Path) -> Verdict:
+        from rootrank.commands.attribute import attribute_path  # noqa: PLC0415  only here
 
-    return lambda path: attribute_path(path, book=book)
+        return attribute_path(path, book=book)
+
+    return attribute_bundle
 
 
 def _is_chosen(case: RuleCase, paths: tuple[str, ...], folder: Path) -> bool:
@@ -199,6 +204,8 @@ def new_command(
     """
     if not re.fullmatch(RULE_ID_PATTERN, rule_id):
         raise click.UsageError(f"--id {rule_id!r}: write <domain>/<name> in lower case")
+    if len(line.strip()) < _MIN_LINE:
+        raise click.UsageError("the line is too short to tell it from others")
     proposal = propose(line, rule_id=rule_id, domain=domain, source=source)
     files = {
         folder / f"{rule_id}.yaml": proposal.rule,
