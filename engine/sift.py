@@ -51,7 +51,7 @@ class Sifter:
         self._signatures = signatures
         self._directory = directory
         self._bounds = bounds
-        self._static: dict[tuple[str, str, str, str], _Static] = {}
+        self._static: dict[tuple[str, str, str, str, bool], _Static] = {}
         self._subject_reasons: dict[tuple[int, str], str] = {}
         self._boots: dict[str, int] = {}
 
@@ -73,7 +73,10 @@ class Sifter:
         return result
 
     def _fold(self, observation: Observation, folded: dict[tuple[str, int, str], Episode]) -> None:
-        key = (observation.symptom, observation.rule, observation.source, observation.trust)
+        unproven = "unproven" in observation.flags
+        key = (
+            observation.symptom, observation.rule, observation.source, observation.trust, unproven,
+        )  # fmt: skip
         static = self._static.get(key)
         if static is None:
             static = self._static[key] = self._decide_static(observation)
@@ -115,7 +118,9 @@ class Sifter:
             return _Static(meaning, f"{meaning.status}_rule", has_timer)
         if meaning.role == "noise":
             return _Static(meaning, "known_noise", has_timer)
-        if not self._signatures.proves(observation.rule, observation.source, observation.trust):
+        if "unproven" in observation.flags or not self._signatures.proves(
+            observation.rule, observation.source, observation.trust
+        ):
             return _Static(meaning, "untrusted_source", has_timer)
         return _Static(meaning, "", has_timer)
 
