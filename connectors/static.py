@@ -121,7 +121,7 @@ class BlobStream:
         self._reader.close()
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class StaticConnector:
     """Yields the item's files in path order; what is not there goes to `paths_missing`."""
 
@@ -137,6 +137,8 @@ class StaticConnector:
         expanded, missing = expand_evidence(item.evidence, paths)
         collected.paths_missing.extend(missing)
         for entry in expanded:
+            if item.cursor is not None and entry.path < item.cursor:
+                continue
             collected.requests += 1
             try:
                 reader = self.source.open_blob(entry.path)

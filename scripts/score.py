@@ -9,7 +9,9 @@ count as named. `right`: the domain is right, nobody is falsely accused, an open
 
 import argparse
 import json
+import shutil
 import sys
+import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ import yaml
 from engine.extract.scanner import build_scanner
 from engine.model.verdict import Verdict
 from rootrank.commands.attribute import attribute_path
-from rootrank.rules_folder import load_rules
+from rootrank.local_case import load_book
 
 NAMED = ("culprit", "suspect")
 OPEN_QUALITY = ("ambiguous", "insufficient")
@@ -120,8 +122,6 @@ def score_bundle(folder: Path, verdict: Verdict) -> Score:
 
 def bare_copy(folder: Path, target: Path) -> Path:
     """Copy the evidence without workload.yaml, to score a bare folder."""
-    import shutil
-
     place = target / folder.name
     shutil.copytree(folder, place, ignore=shutil.ignore_patterns("*.yaml"))
     return place
@@ -129,9 +129,7 @@ def bare_copy(folder: Path, target: Path) -> Path:
 
 def run(root: Path, *, rules: Path | None, only: str, is_bare: bool) -> list[Score]:
     """Score every bundle below `root`."""
-    import tempfile
-
-    book = load_rules(rules)
+    book = load_book(rules)
     scanner = build_scanner(book)
     scores = []
     with tempfile.TemporaryDirectory() as temporary:

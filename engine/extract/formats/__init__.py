@@ -79,6 +79,7 @@ def read_structured(
     result = Structured()
     if data[:1] == b"\x80" and _guarded(sheet, result, "pickle", lambda: _pickle(sheet)):
         result.facts = sheet.facts
+        result.summaries = [_record_summary(sheet, context.connector)]
         return result
     documents = list(read_json_values(sheet))
     series: list[Series] = []
@@ -96,6 +97,8 @@ def read_structured(
             connector=context.connector,
         )
         result.summaries = _metric_summaries(sheet, series, context.connector)
+    else:
+        result.summaries = [_record_summary(sheet, context.connector)]
     return result
 
 
@@ -144,6 +147,30 @@ def _guarded(sheet: Sheet, result: Structured, name: str, read: Callable[[], obj
         result.warnings.append(what)
         return False
     return True
+
+
+def _record_summary(sheet: Sheet, connector: str) -> StreamSummary:
+    """Return the summary of a record source: it was read, and when its records begin and end."""
+    label = sheet.label
+    clock = label.nodes[0] if len(label.nodes) == 1 else ""
+    times = [
+        us for fact in sheet.facts for us in (fact.when.earliest_us, fact.when.latest_us) if us
+    ]
+    captured = label.captured_at_us
+    seen = [*times, captured] if captured else times
+    return StreamSummary(
+        stream=label.uri,
+        source=label.source,
+        connector=connector,
+        trust=label.trust,
+        node=clock,
+        ranks=tuple(sorted({f.entity.rank for f in sheet.facts if f.entity.rank is not None})),
+        lines=len(sheet.lines),
+        bytes=len(sheet.data),
+        first=When(min(seen), min(seen), "record", clock) if seen else When(),
+        last=When(max(seen), max(seen), "record", clock) if seen else When(),
+        flags=("records",),
+    )
 
 
 def _metric_summaries(sheet: Sheet, series: list[Series], connector: str) -> list[StreamSummary]:

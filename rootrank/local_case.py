@@ -1,0 +1,101 @@
+"""A bundle on this machine as the engine's case: planned, collected and gathered in process."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import engine
+from connectors.bundle import LoadedBundle, load_bundle
+from connectors.static import NAME as STATIC
+from connectors.static import StaticConnector
+from engine.case import Case
+from engine.extract.scanner import Scanner, build_scanner
+from engine.model.moment import from_us
+from engine.model.observation import StreamSummary
+from engine.model.plan import Plan, Report
+from engine.model.workload import Workload
+from engine.rulebook.book import Rulebook
+from engine.rulebook.shipped import load_shipped
+from functions.collect.collection import CollectedItem, Collecting, collect_item
+from functions.scope.planning import RuleDigests, make_plan, windows_of
+
+SHIPPED: Final = Path(engine.__file__).resolve().parent.parent / "rules"
+"""The rules of this release."""
+
+_RUNNING: Final = ("RUNNING", "COMPLETING", "SUSPENDED")
+
+
+@dataclass(slots=True, frozen=True)
+class LocalCase:
+    """A case with the bundle and the plan that it came from."""
+
+    case: Case
+    bundle: LoadedBundle
+    plan: Plan
+
+
+def load_book(folder: Path | None = None) -> Rulebook:
+    """Return the rulebook of `folder`, or the shipped one; raises `RulesError`."""
+    return load_shipped(folder or SHIPPED)
+
+
+def read_case(path: Path | str, *, book: Rulebook, scanner: Scanner | None = None) -> LocalCase:
+    """Load, plan and collect one bundle, bare folder or file; raises `BundleError`."""
+    bundle = load_bundle(path)
+    plan = make_plan(
+        bundle.workload,
+        (*bundle.evidence, *(each for each in bundle.declared if each.path in bundle.missing)),
+        digests=RuleDigests.of(book),
+        sizes=bundle.sizes,
+    )
+    collecting = Collecting(book=book, scanner=scanner or build_scanner(book))
+    connector = StaticConnector(bundle.source)
+    collected = [
+        collect_item(
+            item,
+            workload=plan.workload,
+            connector=connector if item.connector == STATIC else None,
+            collecting=collecting,
+        )
+        for item in plan.items
+    ]
+    return LocalCase(_case_of(bundle, plan, collected), bundle, plan)
+
+
+def _case_of(bundle: LoadedBundle, plan: Plan, collected: list[CollectedItem]) -> Case:
+    streams = [each for item in collected for each in item.summaries]
+    workload, windows = plan.workload, plan.windows
+    if bundle.is_inferred:
+        workload = _with_window(workload, streams)
+        windows = windows_of(workload)
+    reports = [item.report for item in collected]
+    state = (workload.state or "").upper()
+    return Case(
+        workload=workload,
+        observations=[each for item in collected for each in item.observations],
+        streams=streams,
+        reports=reports,
+        windows=windows,
+        losses=tuple(sorted({*bundle.notes, *_losses(reports)})),
+        still_running=state.startswith(_RUNNING) and workload.end is None,
+    )
+
+
+def _losses(reports: list[Report]) -> list[str]:
+    return [
+        f"{report.connector} {report.shard}: {report.reason}"
+        for report in reports
+        if report.status in ("error", "partial") and report.reason
+    ]
+
+
+def _with_window(workload: Workload, streams: list[StreamSummary]) -> Workload:
+    """Take start and end of an undescribed attempt from its own program's stamps."""
+    own = [each for each in streams if each.source == "applog"]
+    firsts = [each.first.earliest_us for each in own if each.first.earliest_us is not None]
+    lasts = [each.last.latest_us for each in own if each.last.latest_us is not None]
+    if not firsts or not lasts:
+        return workload
+    return workload.model_copy(
+        update={"start": from_us(min(firsts)), "end": from_us(max(*lasts, *firsts))}
+    )
