@@ -35,6 +35,7 @@ from engine.rulebook.trial import (
 )
 from engine.rulebook.yamltree import Loc
 
+_GENERIC = 8
 _INLINE = re.compile(r"(?<!\\)\(\?(?!P<\w+>|:|=|!|<=|<!)")
 
 
@@ -123,27 +124,40 @@ def _check_rule(rule: LoadedRule, scans: dict[tuple[str, str, bool, str], str]) 
 
 
 def check_overlaps(rules: Sequence[LoadedRule]) -> list[Problem]:
-    """Warn where a signature of another symptom also matches one of a signature's samples."""
+    """Warn where a signature of another symptom also matches one of a signature's samples.
+
+    A signature that matches the samples of many is a generic one; it is told of once.
+    """
     placed = [item for rule in rules for item in _placed(rule)]
     compiled = [item.compiled() for item in placed]
     if not compiled:
         return []
     scanner = build_scanner([(item.scan, item.ignore_case) for item in compiled])
-    problems: list[Problem] = []
-    for own, mine in zip(placed, compiled, strict=True):
-        rivals: dict[str, int] = {}
+    matched: dict[int, dict[int, int]] = {}
+    for mine, own in enumerate(placed):
         for number, sample in enumerate(own.signature.samples):
             for other in sorted(scanner.hits(sample)):
-                if not _is_rival(mine, compiled[other], sample):
-                    continue
-                rivals.setdefault(placed[other].label, number)
-        problems.extend(
-            own.rule.warning(
-                "signatures", own.index, "samples", number, message=f"{label} also matches this"
-            )
-            for label, number in sorted(rivals.items())
-        )
-    return problems
+                if _is_rival(compiled[mine], compiled[other], sample):
+                    matched.setdefault(other, {}).setdefault(mine, number)
+    return [
+        problem
+        for other, where in matched.items()
+        for problem in _overlap_warnings(placed, other, where)
+    ]
+
+
+def _overlap_warnings(
+    placed: Sequence[_Placed], other: int, where: dict[int, int]
+) -> Iterator[Problem]:
+    rival = placed[other]
+    if len(where) > _GENERIC:
+        message = f"scan: generic; also matches samples of {len(where)} other signatures"
+        yield rival.rule.warning("signatures", rival.index, "scan", message=message)
+        return
+    for mine, number in where.items():
+        own = placed[mine]
+        loc = ("signatures", own.index, "samples", number)
+        yield own.rule.warning(*loc, message=f"{rival.label} also matches this")
 
 
 def _is_rival(mine: SignatureDef, other: SignatureDef, sample: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 import engine
+from engine.extract.scanner import build_scanner
 from engine.model.verdict import Verdict
 from engine.model.vocabulary import DOMAINS, SOURCES
 from engine.rulebook.artifact import encode_artifact
@@ -115,10 +116,12 @@ def test_command(context: click.Context, paths: tuple[str, ...], *, folder: Path
 
 
 def _attribution(book: Rulebook) -> AttributeBundle:
+    scanner = build_scanner(book)
+
     def attribute_bundle(path: Path) -> Verdict:
         from rootrank.commands.attribute import attribute_path  # noqa: PLC0415  only here
 
-        return attribute_path(path, book=book)
+        return attribute_path(path, book=book, scanner=scanner)
 
     return attribute_bundle
 
