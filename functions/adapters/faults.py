@@ -5,7 +5,7 @@ from typing import Final
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
-    ConnectionError,  # noqa: A004  botocore's own, the root of its network failures
+    ConnectionError,
     HTTPClientError,
 )
 

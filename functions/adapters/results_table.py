@@ -135,9 +135,7 @@ class ResultsTable:
             self.client.update_item(**request)
         except AWS_ERRORS as error:
             if error_code(error) == "ConditionalCheckFailedException":
-                raise ClaimChangedError(
-                    f"{claim.attempt_key}: claim changed meanwhile"
-                ) from error
+                raise ClaimChangedError(f"{claim.attempt_key}: claim changed meanwhile") from error
             refuse(error, f"claim {claim.attempt_key}")
 
     def note_day(self, cluster: str, day: str, expires_at: int) -> None:

@@ -1,12 +1,13 @@
-"""The rulebook that this release ships, loaded once a process."""
+"""The rulebook that this release ships and its scanner, loaded once a process."""
 
 import os
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from engine.rulebook.shipped import load_shipped
+from engine.extract.scanner import Scanner, build_scanner
 from engine.rulebook.book import Rulebook
+from engine.rulebook.shipped import load_shipped
 
 _SHIPPED: Final = Path(__file__).parents[2] / "rules"
 
@@ -15,3 +16,9 @@ _SHIPPED: Final = Path(__file__).parents[2] / "rules"
 def shipped_rulebook() -> Rulebook:
     """Return the rules beside the code."""
     return load_shipped(Path(os.environ.get("RULES_FOLDER", str(_SHIPPED))))
+
+
+@cache
+def shipped_scanner() -> Scanner:
+    """Return the automaton of the shipped rules."""
+    return build_scanner(shipped_rulebook())

@@ -3,7 +3,7 @@
 What is missing or cannot be read becomes a sentence in `Case.losses`, never a failure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,17 +12,21 @@ from backports import zstd
 from connectors.protocol import ConnectorError, TransientError
 from engine.case import Case
 from engine.model.canonical import digest_bytes
+from engine.model.moment import from_us
 from engine.model.observation import Observation, StreamSummary, decode
 from engine.model.plan import Manifest, ManifestEntry, Plan, PlanItem, Report
 from engine.model.verdict import HistoryEntry
+from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
 from functions.adapters.keys import collected_prefix, report_key
 from functions.adapters.object_store import ObjectMissingError, ObjectStore
 from functions.collect.receipt import Receipt
-from functions.scope.scoping import LOST
+from functions.scope.planning import windows_of
+from functions.scope.scoping import INFERRED, LOST
 
 MAX_LOSSES: Final = 50
 """Sentences about losses that a verdict carries; the rest is counted."""
+_RUNNING: Final = ("RUNNING", "COMPLETING", "SUSPENDED")
 _INFLATED_BYTES: Final = 512 * 1024**2
 """A shard of folded observations is kilobytes; one that inflates beyond this is no shard."""
 
@@ -52,22 +56,27 @@ class Gathered:
             reports=tuple(sorted(self.receipts, key=lambda entry: entry.key)),
         )
 
-    def case(self, *, still_running: bool, detection_signal: str | None) -> Case:
+    def case(self, *, detection_signal: str | None) -> Case:
         """Return the engine's input."""
         first = self.plans[0]
-        losses = sorted(set(self.losses))
+        workload, windows = first.workload, first.windows
+        if INFERRED in first.notes:
+            workload = _with_window(workload, self.streams)
+            windows = windows_of(workload)
+        losses = sorted({*self.losses, *_reported_losses(self.reports)})
         if len(losses) > MAX_LOSSES:
-            more = len(losses) - MAX_LOSSES
-            losses = [*losses[:MAX_LOSSES], f"and {more} further losses"]
+            losses = [*losses[:MAX_LOSSES], f"and {len(losses) - MAX_LOSSES} further losses"]
+        state = (workload.state or "").upper()
         return Case(
-            workload=first.workload,
+            workload=workload,
             observations=self.observations,
             streams=self.streams,
             reports=self.reports,
-            windows=first.windows,
+            windows=windows,
             history=tuple(HistoryEntry.model_validate(each) for each in first.history),
             losses=tuple(losses),
-            still_running=still_running,
+            still_running=workload.end is None
+            and (state.startswith(_RUNNING) or (not state and detection_signal is not None)),
             detection_signal=detection_signal,
         )
 
@@ -103,25 +112,21 @@ class Gathering:
                 self._gather_item(gathered, plan, item, prefix=prefix)
         return gathered
 
-    def _gather_item(
-        self, gathered: Gathered, plan: Plan, item: PlanItem, *, prefix: str
-    ) -> None:
+    def _gather_item(self, gathered: Gathered, plan: Plan, item: PlanItem, *, prefix: str) -> None:
         name = f"{item.connector} {item.shard}"
         key = report_key(prefix, item.item_id)
-        body = self._read(gathered, key, f"{name}: left no report")
+        body, trouble = self._read(key)
         if body is None:
-            gathered.reports.append(_missing_report(item, plan))
+            gathered.reports.append(_missing_report(item, plan, f"no report: {trouble}"))
             return
         try:
             receipt = Receipt.model_validate_json(body)
         except ValueError:
-            gathered.losses.append(f"{name}: its report cannot be read")
-            gathered.reports.append(_missing_report(item, plan))
+            gathered.reports.append(_missing_report(item, plan, "its report cannot be read"))
             return
         gathered.receipts.append(ManifestEntry(key=key, sha256=digest_bytes(body)))
         digests = {receipt.report.extraction_digest, plan.extraction_digest}
         if digests != {self.book.extraction_digest}:
-            gathered.losses.append(f"{name}: extracted under other rules; collect it again")
             gathered.reports.append(_missing_report(item, plan, "extracted under other rules"))
             return
         gathered.reports.append(receipt.report)
@@ -129,8 +134,9 @@ class Gathering:
             self._gather_shard(gathered, receipt.observations, name)
 
     def _gather_shard(self, gathered: Gathered, entry: ManifestEntry, name: str) -> None:
-        body = self._read(gathered, entry.key, f"{name}: its observations are gone")
+        body, trouble = self._read(entry.key)
         if body is None:
+            gathered.losses.append(f"{name}: its observations are lost: {trouble}")
             return
         if digest_bytes(body) != entry.sha256:
             gathered.losses.append(f"{name}: its observations were changed after they were stored")
@@ -152,18 +158,18 @@ class Gathering:
     def _is_strange(self, observation: Observation) -> bool:
         return observation.extraction_digest not in ("", self.book.extraction_digest)
 
-    def _read(self, gathered: Gathered, key: str, loss: str) -> bytes | None:
+    def _read(self, key: str) -> tuple[bytes | None, str]:
+        """Return an object's bytes, or None and why there are none."""
         try:
-            return self.store.get(key)[0]
+            return self.store.get(key)[0], ""
         except ObjectMissingError:
-            gathered.losses.append(loss)
+            return None, "it was never stored"
         except TransientError:
             if self.is_patient:
                 raise
-            gathered.losses.append(f"{loss} (storage did not answer)")
+            return None, "storage did not answer"
         except ConnectorError:
-            gathered.losses.append(f"{loss} (storage refused it)")
-        return None
+            return None, "storage refused it"
 
 
 def _inflate(body: bytes) -> bytes:
@@ -174,11 +180,11 @@ def _inflate(body: bytes) -> bytes:
     return text
 
 
-def _paths(items: "tuple[PlanItem, ...] | list[PlanItem]") -> set[str]:
+def _paths(items: Sequence[PlanItem]) -> set[str]:
     return {entry.path for item in items for entry in item.evidence}
 
 
-def _missing_report(item: PlanItem, plan: Plan, reason: str = "no report") -> Report:
+def _missing_report(item: PlanItem, plan: Plan, reason: str) -> Report:
     return Report(
         item_id=item.item_id,
         connector=item.connector,
@@ -199,3 +205,22 @@ def _workflow_losses(errors: Mapping[str, Any]) -> Iterator[str]:
         error = errors.get(name)
         if isinstance(error, dict):
             yield f"{sentence} ({str(error.get('Error', 'unknown error'))[:80]})"
+
+
+def _reported_losses(reports: Sequence[Report]) -> list[str]:
+    return [
+        f"{report.connector} {report.shard}: {report.reason}"
+        for report in reports
+        if report.status in ("error", "partial") and report.reason
+    ]
+
+
+def _with_window(workload: Workload, streams: Sequence[StreamSummary]) -> Workload:
+    """Take start and end of an undescribed attempt from its own program's stamps."""
+    own = [each for each in streams if each.source == "applog"]
+    firsts = [each.first.earliest_us for each in own if each.first.earliest_us is not None]
+    lasts = [each.last.latest_us for each in own if each.last.latest_us is not None]
+    if not firsts or not lasts:
+        return workload
+    update = {"start": from_us(min(firsts)), "end": from_us(max(*lasts, *firsts))}
+    return workload.model_copy(update=update)

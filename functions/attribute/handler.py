@@ -40,7 +40,7 @@ def attribute(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     logger.info(
         "attributed",
         extra={
-            **task.model_dump(),
+            **task.model_dump(exclude={"workflow"}),
             **asdict(judged),
             **told,
             "quality": verdict.quality.level,
@@ -60,6 +60,6 @@ def publish(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     task = parse(event=event, model=PublishTask)
     services = connect()
     message_id = announce(task, services.store, services.table, notifier=services.notifier)
-    logger.info("published", extra={**task.model_dump(), "message": message_id})
+    logger.info("published", extra={**task.model_dump(), "message_id": message_id})
     emit({"MessagesPublished": 1})
     return {"message_id": message_id}

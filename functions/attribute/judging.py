@@ -38,7 +38,7 @@ from functions.attribute.revision import (
     revision_status,
     table_item,
 )
-from functions.scope.admission import Scope, state_word
+from functions.scope.admission import Scope
 from functions.scope.claiming import Claims
 from functions.scope.planning import RuleDigests, make_plan
 from functions.scope.scoping import ClaimMissingError
@@ -57,8 +57,7 @@ class AttributeTask(Document):
     generation: int
     collection: int
     retry_count: int = 0
-    plan_error: dict[str, Any] | None = None
-    collect_error: dict[str, Any] | None = None
+    workflow: dict[str, Any] = {}
 
 
 @dataclass(slots=True, frozen=True)
@@ -92,12 +91,8 @@ class Judging:
         scope = self.claims.read_scope(claim)
         plans, entry = self._plans(task, scope)
         gathering = Gathering(self.store, self.book, task.retry_count < PATIENT_RETRIES)
-        gathered = gathering.gather(plans, entry, task.model_dump())
-        word = state_word(plans[0].workload)
-        case = gathered.case(
-            still_running=word == "RUNNING" or (word == "" and scope.detection_signal is not None),
-            detection_signal=scope.detection_signal,
-        )
+        gathered = gathering.gather(plans, entry, task.workflow)
+        case = gathered.case(detection_signal=scope.detection_signal)
         manifest = gathered.manifest(task.collection)
         body = canonical_json(manifest.model_dump(mode="json"))
         evidence_digest = digest(manifest.model_dump(mode="json"))
@@ -126,9 +121,7 @@ class Judging:
             return plans, entry
         return self._plan_of_event(task, scope)
 
-    def _plan_of_event(
-        self, task: AttributeTask, scope: Scope
-    ) -> tuple[list[Plan], ManifestEntry]:
+    def _plan_of_event(self, task: AttributeTask, scope: Scope) -> tuple[list[Plan], ManifestEntry]:
         """Plan from the event alone, where planning failed: nothing is collected."""
         digests = RuleDigests.of(self.book)
         plan = make_plan(scope.workload, (), digests=digests, generation=task.generation)

@@ -39,7 +39,7 @@ def store_collected(
 
     That is an earlier one where another run of the item came first.
     """
-    items = [*observations, *summaries]
+    items: list[Observation | StreamSummary] = [*observations, *summaries]
     entry = None
     if items:
         body = zstd.compress(encode(items), level=LEVEL)
@@ -61,9 +61,7 @@ def store_receipt(store: ObjectStore, prefix: str, receipt: Receipt) -> Receipt:
     return receipt
 
 
-def read_receipts(
-    store: ObjectStore, prefix: str, items: Sequence[PlanItem]
-) -> dict[str, Receipt]:
+def read_receipts(store: ObjectStore, prefix: str, items: Sequence[PlanItem]) -> dict[str, Receipt]:
     """Return the receipts that exist, by item id; one that cannot be read counts as missing."""
     found: dict[str, Receipt] = {}
     for item in items:

@@ -7,8 +7,7 @@ and the order in which they arrive changes nothing.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pydantic import Field
-
+from connectors.schedulers.scoped import ScopedEvent
 from engine.model.canonical import digest
 from engine.model.contract import Document
 from engine.model.vocabulary import DetectionSignal
@@ -26,16 +25,6 @@ _PRECISION: Final = (
 """States from the most to the least telling; those not named come after, then success, then none."""
 
 
-class Admission(Document):
-    """One event, reduced to what may be stored: never parameters, environment, tags or roles."""
-
-    origin: str
-    workload: Workload
-    evidence: tuple[EvidenceSource, ...] = ()
-    bundle_uri: str | None = Field(default=None, max_length=2048)
-    detection_signal: DetectionSignal | None = None
-
-
 class Scope(Document):
     """All that the events of one attempt say together.
 
@@ -50,9 +39,9 @@ class Scope(Document):
     other_states: tuple[tuple[str, str], ...] = ()
 
 
-def admission_digest(admission: Admission) -> str:
+def event_digest(event: ScopedEvent) -> str:
     """Return the content digest of an event: equal for redelivered and for repeated events."""
-    return digest(admission.model_dump(mode="json", exclude_none=True))
+    return digest(event.model_dump(mode="json", exclude_none=True))
 
 
 def is_success(scope: Scope) -> bool:
@@ -72,12 +61,12 @@ def state_word(workload: Workload) -> str:
     return words[0] if words else ""
 
 
-def merge(admissions: Iterable[Admission]) -> Scope:
+def merge(events: Iterable[ScopedEvent]) -> Scope:
     """Return what several events say together; their order does not matter.
 
     The most telling state leads; what its event leaves out is taken from the others.
     """
-    ordered = sorted(admissions, key=lambda each: (_rank(each.workload), admission_digest(each)))
+    ordered = sorted(events, key=lambda each: (_rank(each.workload), event_digest(each)))
     leader = ordered[0].workload
     fields: dict[str, Any] = {}
     for each in reversed(ordered):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from connectors.protocol import ConnectorError
+from connectors.schedulers.scoped import ScopedEvent
 from engine.model.canonical import canonical_json
 from engine.model.identity import attempt_key, execution_name
 from engine.model.moment import rfc3339, to_us
@@ -12,7 +13,7 @@ from functions.adapters.keys import RESERVED, event_key
 from functions.adapters.object_store import ObjectStore
 from functions.adapters.results_table import Claim, ClaimChangedError, ResultsTable
 from functions.adapters.workflow import Workflow
-from functions.scope.admission import Admission, Scope, admission_digest, is_success, merge
+from functions.scope.admission import Scope, event_digest, is_success, merge
 
 Outcome = Literal["started", "duplicate", "noted", "light", "redriven", "revised"]
 
@@ -42,45 +43,43 @@ class Claims:
     table: ResultsTable
     workflow: Workflow
 
-    def admit(self, admission: Admission) -> Claimed:
+    def admit(self, event: ScopedEvent) -> Claimed:
         """Record the event and start what it needs; the same event again changes nothing.
 
         Raises `TransientError`s, after which the queue delivers the event again.
         """
-        key = attempt_key(admission.workload)
+        key = attempt_key(event.workload)
         if key.split("/", 1)[0] in RESERVED:
             raise TenantReservedError(
-                f"tenant {admission.workload.tenant!r} is a reserved name; choose another"
+                f"tenant {event.workload.tenant!r} is a reserved name; choose another"
             )
-        event = admission_digest(admission)
-        body = canonical_json(admission.model_dump(mode="json", exclude_unset=True))
-        self.store.put_once(event_key(key, event), body, content_type="application/json")
+        name = event_digest(event)
+        body = canonical_json(event.model_dump(mode="json", exclude_unset=True))
+        self.store.put_once(event_key(key, name), body, content_type="application/json")
         for _ in range(_TRIES):
             try:
-                return self._claim(key, event, admission)
+                return self._claim(key, name, event)
             except ClaimChangedError:
                 continue
         raise ClaimChangedError(f"{key}: claimed by others {_TRIES} times in a row")
 
     def read_scope(self, claim: Claim) -> Scope:
         """Return what all events of a claim say together."""
-        return merge(self._admissions(claim))
+        return merge(self._events(claim))
 
-    def _claim(self, key: str, event: str, admission: Admission) -> Claimed:
+    def _claim(self, key: str, name: str, event: ScopedEvent) -> Claimed:
         held = self.table.read_claim(key)
         if held is None:
-            scope = merge([admission])
-            claim = Claim(key, 1, frozenset({event}), 1)
+            scope = merge([event])
+            claim = Claim(key, 1, frozenset({name}), 1)
             self.table.write_claim(claim, _attributes(key, scope))
             return self._start(claim, scope, "started")
-        if event in held.events or len(held.events) >= MAX_EVENTS:
+        if name in held.events or len(held.events) >= MAX_EVENTS:
             return self._start(held, self.read_scope(held), "duplicate")
-        before = self._admissions(held)
-        scope = merge([*before, admission])
+        before = self._events(held)
+        scope = merge([*before, event])
         changed = scope != merge(before)
-        claim = Claim(
-            key, held.generation + int(changed), held.events | {event}, held.version + 1
-        )
+        claim = Claim(key, held.generation + int(changed), held.events | {name}, held.version + 1)
         self.table.write_claim(claim, _attributes(key, scope))
         return self._start(claim, scope, "revised" if changed else "noted")
 
@@ -100,9 +99,9 @@ class Claims:
         self.table.write_claim(following, _attributes(key, scope))
         return self._start(following, scope, outcome)
 
-    def _admissions(self, claim: Claim) -> list[Admission]:
-        keys = [event_key(claim.attempt_key, event) for event in sorted(claim.events)]
-        return [Admission.model_validate_json(self.store.get(key)[0]) for key in keys]
+    def _events(self, claim: Claim) -> list[ScopedEvent]:
+        keys = [event_key(claim.attempt_key, name) for name in sorted(claim.events)]
+        return [ScopedEvent.model_validate_json(self.store.get(key)[0]) for key in keys]
 
 
 def ended_key(key: str, workload: Workload) -> str:

@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser import parse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from connectors.schedulers import UnfinishedEventError
 from functions.adapters.metering import emit
 from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import Services, connect
@@ -37,13 +38,16 @@ def admit_record(record: SQSRecord) -> None:
     """Admit one event; raises what is wrong with it, after saying so."""
     received = {"message_id": record.message_id}
     try:
-        admission = receive(record.body)
-        claimed = _claims(connect()).admit(admission)
+        scoped = receive(record.body)
+        claimed = _claims(connect()).admit(scoped)
+    except UnfinishedEventError as error:
+        logger.info("event ignored", extra={**received, "reason": str(error)})
+        return
     except Exception as error:
         logger.error("event not admitted", extra={**received, "reason": str(error)[:2000]})
         emit({"EventsRefused": 1})
         raise
-    logger.info("event admitted", extra={**received, **asdict(claimed), "origin": admission.origin})
+    logger.info("event admitted", extra={**received, **asdict(claimed), "origin": scoped.origin})
     emit({"EventsAdmitted": 1}, dimensions={"outcome": claimed.outcome})
 
 

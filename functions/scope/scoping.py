@@ -25,11 +25,17 @@ from functions.scope.claiming import Claims
 from functions.scope.planning import RuleDigests, make_plan
 
 LOST: Final = "lost: "
-"""Notes that start so speak of evidence that exists and could not be read."""
+"""Notes that start so say what could not be read or known."""
+INFERRED: Final = "inferred: the attempt's description was read from its logs"
+"""The note of a bundle without `workload.yaml`."""
 
 
 class ClaimMissingError(ConnectorError):
     """A workflow for an attempt that nobody claimed."""
+
+
+class PlanMissingError(ConnectorError):
+    """An item whose plan is not stored."""
 
 
 class PlanTask(Document):
@@ -79,7 +85,8 @@ class Scoping:
         workload, evidence = scope.workload, scope.evidence
         if bundle is not None:
             workload = complete(scope, bundle.workload)
-            evidence = (*scope.evidence, *bundle.evidence)
+            absent = (each for each in bundle.declared if each.path in bundle.missing)
+            evidence = (*scope.evidence, *bundle.evidence, *absent)
         requests: tuple[EvidenceRequest, ...] = ()
         if task.collection > 1:
             requests = self._requests(task)
@@ -108,7 +115,9 @@ class Scoping:
             return None, ()
         try:
             source = bundle_source(self.store, scope.bundle_uri)
-            return load_bundle_from(source, name=scope.workload.job_id), ()
+            bundle = load_bundle_from(source, name=scope.workload.job_id)
+            notes = tuple(f"{LOST}{note}" for note in bundle.notes)
+            return bundle, (*notes, INFERRED) if bundle.is_inferred else notes
         except TransientError:
             raise
         except (BundleError, ConnectorError) as error:
@@ -126,9 +135,7 @@ class Scoping:
         """Return the evidence of earlier items that left no usable report."""
         left: list[EvidenceSource] = []
         for collection in range(1, task.collection):
-            earlier = read_plan(
-                self.store, plan_key(task.attempt_key, task.generation, collection)
-            )
+            earlier = read_plan(self.store, plan_key(task.attempt_key, task.generation, collection))
             if earlier is None:
                 continue
             prefix = collected_prefix(task.attempt_key, task.generation, collection)
@@ -191,4 +198,3 @@ def _state_items(scope: Scope, items: Sequence[PlanItem]) -> list[PlanItem]:
         )
         for number, (state, exit_code) in enumerate(scope.other_states, start=2)
     ]
-

@@ -24,8 +24,8 @@ from typing import Any, Final, TextIO
 from botocore.httpsession import URLLib3Session
 from moto import mock_aws
 from moto.awslambda.models import LambdaFunction
-from moto.stepfunctions import models as machines
 from moto.core.exceptions import AWSError
+from moto.stepfunctions import models as machines
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 from moto.stepfunctions.responses import StepFunctionResponse
 
@@ -93,7 +93,8 @@ def emulated_aws(log: TextIO, on_invocation: Callable[[Invocation], None]) -> It
     os.environ.update(_ENVIRONMENT)
     os.environ.pop("AWS_PROFILE", None)
     # moto logs each failed state of a workflow; who asked sees it as progress.
-    logging.getLogger("moto").setLevel(logging.CRITICAL)
+    for name in ("moto", "samtranslator"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     config = {"stepfunctions": {"execute_state_machine": True}}
     try:
         with mock_aws(config=config), _repaired(on_invocation), redirect_stdout(log):

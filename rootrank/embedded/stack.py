@@ -152,9 +152,9 @@ class Stack:
 
 
 @contextmanager
-def open_stack(folder: Path, *, on_progress: Progress = lambda _what, _details: None) -> (
-    Iterator[Stack]
-):
+def open_stack(
+    folder: Path, *, on_progress: Progress = lambda _what, _details: None
+) -> Iterator[Stack]:
     """Stand the stack up over a state folder, and write the state back at the end."""
     log_path = folder / "functions.jsonl"
     with state.locked(folder), log_path.open("a", encoding="utf-8") as log:

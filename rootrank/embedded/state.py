@@ -1,11 +1,11 @@
 """The embedded AWS on disk: readable files, written after a run and loaded before the next.
 
-    s3/<key>            every object, under its key
-    table.jsonl         every item, one a line, in DynamoDB's JSON
-    messages.jsonl      what subscribers of the topic received
-    dead-letters.jsonl  events that could not be admitted
-    executions.jsonl    the workflow's executions
-    functions.jsonl     what the handlers logged
+s3/<key>            every object, under its key
+table.jsonl         every item, one a line, in DynamoDB's JSON
+messages.jsonl      what subscribers of the topic received
+dead-letters.jsonl  events that could not be admitted
+executions.jsonl    the workflow's executions
+functions.jsonl     what the handlers logged
 """
 
 import json

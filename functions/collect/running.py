@@ -1,0 +1,111 @@
+"""Run one item where the workflow put it: its plan, its connector, its receipt."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.protocol import Collected, Connector, SourceNotConfiguredError, TransientError
+from connectors.static import NAME as STATIC
+from connectors.static import BlobStream, StaticConnector
+from engine.extract.scanner import Scanner
+from engine.model.contract import Document
+from engine.model.plan import PlanItem, Report
+from engine.model.workload import Workload
+from engine.rulebook.book import Rulebook
+from functions.adapters.keys import collected_prefix
+from functions.adapters.object_store import ObjectRefusedError, ObjectStore
+from functions.collect.collection import Collecting, collect_item
+from functions.collect.receipt import Receipt, store_collected, store_receipt
+from functions.scope.scoping import PlanMissingError, bundle_source, read_plan, workload_of
+
+PATIENT_RETRIES: Final = 2
+"""So often the workflow tries an item again before its trouble goes into the report."""
+
+
+class CollectTask(Document):
+    """The input of one child of the Map."""
+
+    attempt_key: str
+    generation: int
+    collection: int
+    plan_key: str
+    item: PlanItem
+    retry_count: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class _NoBundle:
+    """Stands for the static connector where the event names no bundle to read from."""
+
+    name: str = STATIC
+
+    def open_streams(
+        self, item: PlanItem, workload: Workload, collected: Collected
+    ) -> "list[BlobStream]":
+        """Say that nothing is configured."""
+        raise SourceNotConfiguredError(
+            "the event names evidence but no bundle_uri; put the files below bundles/ and name it"
+        )
+
+
+@dataclass(slots=True, frozen=True)
+class Running:
+    """Collection over its store. `clock` counts seconds from anywhere."""
+
+    store: ObjectStore
+    book: Rulebook
+    scanner: Scanner
+    clock: Callable[[], float]
+
+    def run(self, task: CollectTask, *, seconds: int) -> Receipt:
+        """Collect the item within `seconds` and return the receipt that stands.
+
+        Raises `TransientError` for the workflow to try again, a bounded number of times.
+        """
+        plan = read_plan(self.store, task.plan_key)
+        if plan is None:
+            raise PlanMissingError(f"{task.plan_key}: the item's plan is not stored")
+        is_patient = task.retry_count < PATIENT_RETRIES
+        deadline = self.clock() + min(seconds, task.item.budget.seconds)
+        collecting = Collecting(
+            book=self.book,
+            scanner=self.scanner,
+            is_out_of_time=lambda: self.clock() >= deadline,
+            is_patient=is_patient,
+        )
+        collected = collect_item(
+            task.item,
+            workload=workload_of(task.item, plan),
+            connector=self._connector(task.item),
+            collecting=collecting,
+        )
+        prefix = collected_prefix(task.attempt_key, task.generation, task.collection)
+        try:
+            return store_collected(
+                self.store,
+                prefix,
+                report=collected.report,
+                observations=collected.observations,
+                summaries=collected.summaries,
+            )
+        except (TransientError, ObjectRefusedError) as error:
+            if isinstance(error, TransientError) and is_patient:
+                raise
+            report = _unstored(collected.report, error)
+            return store_receipt(self.store, prefix, Receipt(report=report))
+
+    def _connector(self, item: PlanItem) -> Connector | None:
+        if item.connector != STATIC:
+            return None
+        if item.base_uri is None:
+            return _NoBundle()
+        return StaticConnector(bundle_source(self.store, item.base_uri))
+
+
+def _unstored(report: Report, error: Exception) -> Report:
+    update = {
+        "status": "error",
+        "reason": f"collected but could not be stored: {error}",
+        "observations": 0,
+    }
+    return report.model_copy(update=update)

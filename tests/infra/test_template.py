@@ -1,0 +1,182 @@
+"""The template as CloudFormation gets it: least privilege, dead letters, limits, retention."""
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rootrank.embedded.template import read_template, translate
+
+ROOT = Path(__file__).parents[2]
+WITHOUT_RESOURCES = {"logs", "xray"}
+"""Services whose actions used here know no resource (reasons stand in the template)."""
+
+
+@pytest.fixture(scope="module")
+def stack() -> dict[str, Any]:
+    return translate(read_template(ROOT), {})
+
+
+def of_type(stack: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    return {
+        name: resource.get("Properties", {})
+        for name, resource in stack["Resources"].items()
+        if resource["Type"] == kind
+    }
+
+
+def statements(stack: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, role in of_type(stack, "AWS::IAM::Role").items():
+        for policy in role.get("Policies", ()):
+            for statement in policy["PolicyDocument"]["Statement"]:
+                yield name, statement
+
+
+def wildcards(stack: dict[str, Any]) -> list[str]:
+    found = []
+    for role, statement in statements(stack):
+        actions = statement["Action"]
+        actions = [actions] if isinstance(actions, str) else actions
+        found += [f"{role}: action {action}" for action in actions if "*" in action]
+        resources = statement["Resource"]
+        resources = resources if isinstance(resources, list) else [resources]
+        services = {action.split(":")[0] for action in actions}
+        if "*" in resources and not services <= WITHOUT_RESOURCES:
+            found.append(f"{role}: any resource for {sorted(services)}")
+    return found
+
+
+def test_no_policy_has_a_wildcard_without_a_reason(stack: dict[str, Any]) -> None:
+    assert wildcards(stack) == []
+
+
+def test_a_wildcard_would_be_noticed(stack: dict[str, Any]) -> None:
+    broken = copy.deepcopy(stack)
+    role = of_type(broken, "AWS::IAM::Role")["CollectFunctionRole"]
+    role["Policies"][0]["PolicyDocument"]["Statement"][0] |= {"Action": "s3:*", "Resource": "*"}
+    assert wildcards(broken) == [
+        "CollectFunctionRole: action s3:*",
+        "CollectFunctionRole: any resource for ['s3']",
+    ]
+
+
+def test_managed_policies_are_those_that_logs_queue_and_tracing_need(stack: dict[str, Any]) -> None:
+    managed = {
+        json.dumps(arn).split("policy/")[-1].strip('"}]')
+        for role in of_type(stack, "AWS::IAM::Role").values()
+        for arn in role.get("ManagedPolicyArns", ())
+    }
+    assert managed <= {
+        "service-role/AWSLambdaBasicExecutionRole",
+        "service-role/AWSLambdaSQSQueueExecutionRole",
+        "AWSXrayWriteOnlyAccess",
+    }
+
+
+def test_every_function_has_its_own_role_timeout_memory_and_log_group(
+    stack: dict[str, Any],
+) -> None:
+    functions = of_type(stack, "AWS::Lambda::Function")
+    groups = of_type(stack, "AWS::Logs::LogGroup")
+    assert len(functions) == 5
+    roles = [json.dumps(each["Role"]) for each in functions.values()]
+    logs = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in functions.values()]
+    assert len(set(roles)) == len(set(logs)) == len(functions)
+    assert all(0 < each["Timeout"] <= 900 for each in functions.values())
+    assert all(each["MemorySize"] >= 512 for each in functions.values())
+    assert set(logs) <= set(groups)
+
+
+def test_every_log_group_forgets(stack: dict[str, Any]) -> None:
+    groups = of_type(stack, "AWS::Logs::LogGroup")
+    assert groups
+    assert all("RetentionInDays" in each for each in groups.values())
+
+
+def test_every_rule_delivers_to_a_queue_with_a_dead_letter_queue_and_an_age_limit(
+    stack: dict[str, Any],
+) -> None:
+    rules = of_type(stack, "AWS::Events::Rule")
+    assert len(rules) == 4
+    for rule in rules.values():
+        for target in rule["Targets"]:
+            assert target["DeadLetterConfig"]["Arn"]
+            assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] <= 86_400
+
+
+def test_every_queue_that_a_function_reads_has_a_dead_letter_queue(stack: dict[str, Any]) -> None:
+    queues = of_type(stack, "AWS::SQS::Queue")
+    read = {
+        mapping["EventSourceArn"]["Fn::GetAtt"][0]
+        for mapping in of_type(stack, "AWS::Lambda::EventSourceMapping").values()
+    }
+    assert read == {"AdmissionQueue"}
+    for name in read:
+        assert queues[name]["RedrivePolicy"]["maxReceiveCount"] >= 3
+    assert all(queue["SqsManagedSseEnabled"] for queue in queues.values())
+
+
+def test_the_queue_waits_longer_than_the_function_that_reads_it(stack: dict[str, Any]) -> None:
+    timeout = of_type(stack, "AWS::Lambda::Function")["ScopeAdmitFunction"]["Timeout"]
+    waits = of_type(stack, "AWS::SQS::Queue")["AdmissionQueue"]["VisibilityTimeout"]
+    assert waits >= 6 * timeout
+
+
+def test_partial_batch_failures_and_concurrency_are_bounded(stack: dict[str, Any]) -> None:
+    (mapping,) = of_type(stack, "AWS::Lambda::EventSourceMapping").values()
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["ScalingConfig"]["MaximumConcurrency"] <= 50
+
+
+def test_the_bucket_is_private_versioned_encrypted_and_tls_only(stack: dict[str, Any]) -> None:
+    bucket = of_type(stack, "AWS::S3::Bucket")["Bucket"]
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert bucket["BucketEncryption"]
+    assert bucket["LifecycleConfiguration"]["Rules"]
+    (policy,) = of_type(stack, "AWS::S3::BucketPolicy").values()
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert statement["Effect"] == "Deny"
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_the_table_can_be_restored_and_forgets_by_itself(stack: dict[str, Any]) -> None:
+    table = of_type(stack, "AWS::DynamoDB::Table")["Table"]
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    indexes = {index["IndexName"] for index in table["GlobalSecondaryIndexes"]}
+    assert indexes == {"by_job", "by_day", "by_class", "by_node"}
+
+
+def test_what_holds_results_outlives_the_stack(stack: dict[str, Any]) -> None:
+    for name in ("Bucket", "Table"):
+        assert stack["Resources"][name]["DeletionPolicy"] == "Retain"
+
+
+def test_the_functions_live_as_long_as_their_states_wait(stack: dict[str, Any]) -> None:
+    functions = of_type(stack, "AWS::Lambda::Function")
+    machine = json.loads((ROOT / "infra/statemachine/attribution.asl.json").read_text())["States"]
+    waits = {
+        "ScopePlanFunction": machine["Plan"],
+        "CollectFunction": machine["Collect"]["ItemProcessor"]["States"]["CollectItem"],
+        "AttributeFunction": machine["Attribute"],
+        "PublishFunction": machine["Publish"],
+    }
+    for name, state in waits.items():
+        assert functions[name]["Timeout"] < state["TimeoutSeconds"]
+
+
+def test_the_linter_has_nothing_to_say() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "cfnlint.__main__", str(ROOT / "template.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (told.returncode, told.stdout) == (0, "")
