@@ -1,5 +1,6 @@
 """Segments to sightings: scan, confirm, take blocks and claims into account, count."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -46,6 +47,13 @@ class SegmentScan:
         self._has_reports = any(
             item.block == "elastic_report" and label.source in item.sources
             for item in context.book.signatures
+        )
+        # Rules that read any traceback: their other line forms count only where nothing else
+        # reads the line and no traceback stands above it.
+        self._generic = frozenset(
+            item.rule
+            for item in context.book.signatures
+            if item.block == "python_traceback" and re.search(item.scan, HEADER)
         )
 
     def run(self, segments: Iterator[Segment]) -> None:
@@ -138,6 +146,12 @@ class SegmentScan:
         line, identity, text = at
         kind = reader.signature.block
         block = self._block(kind, line) if kind else None
+        if (
+            reader.signature.rule in self._generic
+            and HEADER not in line.text
+            and (block is not None or self._is_read_otherwise(line, reader))
+        ):
+            return
         if block is None:
             place = line.place
             self._count(reader, reading, identity, text=_excerpt(text, reading.start),
@@ -206,20 +220,23 @@ class SegmentScan:
         """Whether a more specific signature holds on a line of the block."""
         if block.ends_in_report and self._has_reports:
             return True
+        return any(self._is_read_otherwise(line, generic) for line in block.claimable)
+
+    def _is_read_otherwise(self, line: Line, generic: SignatureReader) -> bool:
+        """Whether a signature of another rule says something on this line."""
         symptoms = self._context.book.symptoms
-        for line in block.claimable:
-            for index, end in self._lines_of(line.segment).get(line.start, ()):
-                reader = self._scanner.reader(index)
-                if reader is generic or (
-                    reader.signature.block == "python_traceback" and HEADER in line.text
-                ):
-                    continue
-                reading, _ = self._read(reader, line, end)
-                if reading is None:
-                    continue
-                meaning = symptoms.get(reading.symptom)
-                if meaning is None or meaning.role not in _MUTE_ROLES:
-                    return True
+        for index, end in self._lines_of(line.segment).get(line.start, ()):
+            reader = self._scanner.reader(index)
+            if reader.signature.rule == generic.signature.rule or (
+                reader.signature.block == "python_traceback" and HEADER in line.text
+            ):
+                continue
+            reading, _ = self._read(reader, line, end)
+            if reading is None:
+                continue
+            meaning = symptoms.get(reading.symptom)
+            if meaning is None or meaning.role not in _MUTE_ROLES:
+                return True
         return False
 
     def _count(
