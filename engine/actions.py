@@ -42,7 +42,7 @@ def advise(decision: Decision, judgement: Judgement, cast: Cast, job_id: str) ->
 
 def _targets(kind: str, cast: Cast, job_id: str, domain: str) -> list[str | None]:
     if kind == "gpu":
-        return [part.id for part in cast.of("gpu", "culprit")]
+        return [part.id.replace("|", "/") for part in cast.of("gpu", "culprit")]
     if kind == "node":
         return [part.id for part in cast.of("node", "culprit")]
     if kind == "filesystem":
@@ -63,11 +63,13 @@ def _carries(
         or action not in _OUT_OF_SERVICE
         or judgement.level != "definitive"
         or primary.domain not in HARDWARE_DOMAINS
+        or primary.head.meaning.tier > 1
         or primary.head.has_tag(*_NOT_HARDWARE_TAGS)
     ):
         return False
     parts: list[Part] = [p for kind in ("gpu", "node") for p in cast.of(kind, "culprit")]
     return any(
-        part.id == target and any(e.trust in ("platform", "node") for e in part.episodes)
+        part.id.replace("|", "/") == target
+        and any(e.trust in ("platform", "node") for e in part.episodes)
         for part in parts
     )

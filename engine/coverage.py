@@ -55,6 +55,7 @@ def map_coverage(
     seen = _gather(case, directory)
     failures = _failures(case)
     nodes = directory.names.nodes
+    given = {name for name, _ in seen}
     states: dict[tuple[str, str], str] = {}
     groups: dict[tuple[str, str, str], list[str]] = {}
     totals: dict[tuple[str, str, str], _Seen] = {}
@@ -65,7 +66,7 @@ def map_coverage(
         for node in sorted(spots) or [""]:
             found = seen.get((source, node))
             state, reason = _state(found, source, failures, bounds)
-            if found is None and spots == set(nodes) and source not in {n for n, _ in seen}:
+            if source not in given:
                 state, reason = _absent(source, failures)
             states[(source, node)] = state
             key = (source, state, reason)

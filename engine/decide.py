@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from engine.anchor import Anchor, contradicts
 from engine.correlate import Graph
 from engine.episodes import Episode, may_precede, surely_before
-from engine.meanings import AMBIGUOUS_CAUSES, COLLECTIVE_UNEXPLAINED, NO_FAILURE, UNEXPLAINED
+from engine.meanings import (
+    AMBIGUOUS_CAUSES,
+    COLLECTIVE_UNEXPLAINED,
+    FALLBACK,
+    NO_FAILURE,
+    UNEXPLAINED,
+)
 from engine.moments import MINUTE_US
 from engine.progress import Progress
 from engine.terminal import Claim
@@ -190,6 +196,10 @@ class Decider:
         first = set(self._anchor.first_ranks)
         if episode.meaning.tier == 0 or first & set(episode.subject.ranks):
             return 2
+        proven = episode.meaning.terminal
+        if proven and proven == self._claim.terminal and proven not in ("failed", "unknown"):
+            # The scheduler itself says that this is how the job ended.
+            return 2
         below = self._graph.descendants(position)
         for other in below:
             if first & set(self._graph.episodes[other].subject.ranks):
@@ -222,11 +232,13 @@ class Decider:
         """A fault on the very node that the scheduler lost is why it was lost."""
         if not claim.head.has_tag("node_loss") or other.tier > 2:
             return False
+        if other.head.has_tag("node_loss"):
+            return True
         nodes = {episode.subject.node for episode in claim.episodes}
         return bool(nodes & {e.subject.node for e in other.episodes} - {""})
 
     def _is_claim_only(self, cause: Cause) -> bool:
-        return all(o.rule == "engine" for e in cause.episodes for o in e.observations)
+        return cause.symptom in FALLBACK and cause.symptom.startswith("sched_")
 
     # --- choice -----------------------------------------------------------------------------
 
@@ -265,6 +277,10 @@ class Decider:
         rivals = [cause for cause in causes if cause.tier == lowest]
         if len(rivals) > 1 and lowest >= 2.5:
             rivals = _keep_max(rivals, lambda cause: cause.link)
+        if len(rivals) > 1 and len({cause.domain for cause in rivals}) == 1:
+            # One domain told by the node and by the job: the node speaks for itself.
+            trusted = [c for c in rivals if c.head.trust in ("platform", "node")]
+            rivals = trusted or rivals
         if len(rivals) > 1:
             rivals = self._earliest(rivals)
         if len(rivals) > 1:

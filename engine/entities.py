@@ -137,6 +137,7 @@ class Directory:
         self.rank_node: dict[int, str] = {}
         self.rank_node_inferred: set[int] = set()
         self.rank_gpu: dict[int, str] = {}
+        self.rank_gpu_inferred: set[int] = set()
         self.gpus: dict[str, Gpu] = {}
         self.gpu_ranks: dict[str, list[int]] = {}
         self._alias: dict[tuple[str, str], str] = {}
@@ -261,6 +262,7 @@ class Directory:
                 self.rank_gpu[rank] = str(next(iter(keys)))
             elif len(keys) == 2:
                 self._join_by_rank(rank, sorted(str(key) for key in keys))
+        self._match_by_count(links)
         taken = set(self.rank_gpu.values())
         for (node, name), pids in sorted(links.gpu_pid.items()):
             key = self._alias.get((node, name))
@@ -274,6 +276,24 @@ class Directory:
                 taken.add(key)
             elif other is not None and other != key:
                 self._join_by_rank(rank, sorted((other, key)))
+
+    def _match_by_count(self, links: _Links) -> None:
+        """A job that holds every device of a node uses them in local-rank order by default."""
+        for node in self.names.nodes:
+            ranks = self.ranks_of_node(node)
+            indexed = {gpu.index: gpu.key for gpu in self.gpus.values() if gpu.node == node}
+            if not ranks or any(rank in self.rank_gpu for rank in ranks):
+                continue
+            locals_ = [self._rank_local.get(rank) for rank in ranks]
+            if sorted(local for local in locals_ if local is not None) != list(range(len(ranks))):
+                continue
+            if any(index is not None and index >= len(ranks) for index in indexed):
+                # More devices than ranks: which of them the job holds is not known.
+                continue
+            for rank, local in zip(ranks, locals_, strict=True):
+                if local in indexed:
+                    self.rank_gpu[rank] = indexed[local]
+                    self.rank_gpu_inferred.add(rank)
 
     def _join_by_rank(self, rank: int, keys: list[str]) -> None:
         """Unite an index-only name with an address when one rank carries both."""
@@ -331,6 +351,9 @@ class Directory:
         return found
 
     def _resolve(self, entity: Entity, node_override: str) -> Subject:
+        if node_override and entity.node and node_override != self.names.canonical(entity.node):
+            # Said of another node: whoever printed it is not who it is about.
+            entity = Entity(gpu_pci=entity.gpu_pci, gpu_uuid=entity.gpu_uuid, nic=entity.nic)
         node = node_override or self.names.canonical(entity.node)
         if not node and entity.pod:
             node = self._pod_node.get(entity.pod, "")
@@ -397,7 +420,7 @@ class Directory:
         if known is None:
             return None
         ranks = [rank for rank, node in self.rank_node.items() if node == known.node]
-        mapped = [rank for rank in ranks if rank in self.rank_gpu]
+        mapped = [r for r in ranks if r in self.rank_gpu and r not in self.rank_gpu_inferred]
         if not ranks or len(mapped) < len(ranks):
             return None
         # A bare index and a bus address cannot be told apart, so they settle nothing.

@@ -55,7 +55,7 @@ class Episode:
         return short_id(
             "ep", self.symptom, s.node, s.rank, s.pid, s.pod, s.gpu, s.nic, s.link, s.switch,
             s.filesystem, s.local_rank if s.rank is None else None, self.reason,
-            int(s.is_gpu_explicit),
+            int(s.is_gpu_explicit), self.meaning.role,
         )  # fmt: skip
 
     def add(

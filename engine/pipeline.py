@@ -57,5 +57,15 @@ def reason(case: Case, book: Rulebook) -> Findings:
         losses=sorted([*case.losses, *sifted.losses]),
     ).judge()  # fmt: skip
     return Findings(
-        case, book, episodes, graph, decision, judgement, coverage, directory, bounds, progress
+        case,
+        book,
+        episodes,
+        graph,
+        decision,
+        judgement,
+        coverage,
+        directory,
+        bounds,
+        progress,
+        anchor,
     )

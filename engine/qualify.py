@@ -129,10 +129,12 @@ class Qualifier:
         window = self._window()
         requests: list[EvidenceRequest] = []
         software = decision.domain in ("application", "data", "framework", "operator")
-        if unseen and not (software and judgement.level == "definitive"):
+        accused = {e.subject.node for cause in decision.causes for e in cause.episodes}
+        wanted = [node for node in unseen if node in accused] or unseen
+        if wanted and not (software and judgement.level == "definitive"):
             requests.append(
                 EvidenceRequest(
-                    source="syslog", entities=tuple(unseen[:64]), window=window,
+                    source="syslog", entities=tuple(wanted[:64]), window=window,
                     why="kernel messages of these nodes would show or rule out a device fault",
                 )
             )  # fmt: skip

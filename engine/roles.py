@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from engine.anchor import Anchor
 from engine.correlate import Graph
 from engine.decide import Cause, Decision
 from engine.entities import Directory
@@ -64,12 +65,20 @@ def _part_order(part: Part) -> tuple[object, ...]:
     return (_ROLE_ORDER[part.role], part.kind, part.node, number, part.id)
 
 
-def cast_roles(decision: Decision, level: QualityLevel, graph: Graph, directory: Directory) -> Cast:
+def cast_roles(
+    decision: Decision,
+    level: QualityLevel,
+    graph: Graph,
+    directory: Directory,
+    *,
+    anchor: Anchor,
+) -> Cast:
     """Return every entity's part."""
     cast = Cast()
     role: EntityRole = "culprit" if level in ("definitive", "probable") else "suspect"
     for cause in decision.causes:
         _cast_cause(cast, cause, role, graph=graph, directory=directory)
+        _cast_speaker(cast, cause, role, anchor=anchor, directory=directory)
     if decision.domain != "none":
         _cast_victims(cast, decision, graph, directory)
     return cast
@@ -110,6 +119,31 @@ def _cast_cause(
                 )  # fmt: skip
 
 
+def _cast_speaker(
+    cast: Cast, cause: Cause, role: EntityRole, *, anchor: Anchor, directory: Directory
+) -> None:
+    """A job line without a rank is the only failed rank's, where there is only one.
+
+    Launchers report which worker died; what the log printed without a rank prefix just before is
+    then that worker's.
+    """
+    if len(anchor.first_ranks) != 1 or any(e.subject.ranks for e in cause.episodes):
+        return
+    rank = anchor.first_ranks[0]
+    node = directory.rank_node.get(rank, "")
+    spoken = [e for e in cause.episodes if e.trust == "workload" and e.subject.node in ("", node)]
+    accused = accused_nodes(cause, directory)
+    if not spoken or not (cause.domain in _RANK_DOMAINS or accused):
+        return
+    cast.give("rank", str(rank), node, role=role, episode=spoken[0], cause=cause.symptom,
+              reason=cause.symptom)  # fmt: skip
+    local = directory.local_rank(rank)
+    if cause.domain == "gpu" and node in accused:
+        key = directory.rank_gpu.get(rank, "" if local is None else f"{node}|#{local}")
+        if key:
+            cast.give("gpu", key, node, role=role, episode=spoken[0], cause=cause.symptom)
+
+
 def _ranks_of(position: int, episode: Episode, named: bool, *, graph: Graph) -> list[int]:
     """Ranks that the symptom was seen on, or whose own device or host errors it explains."""
     ranks = set(episode.subject.ranks)
@@ -122,6 +156,16 @@ def _ranks_of(position: int, episode: Episode, named: bool, *, graph: Graph) -> 
         if effect.meaning.role in ("teardown", "marker", "noise"):
             continue
         ranks.update(effect.subject.ranks)
+    for other in graph.episodes:
+        # The same event told by the job: it may know the rank that the node does not.
+        if (
+            other.subject.ranks
+            and other.subject.node == episode.subject.node
+            and other.meaning.domain == episode.meaning.domain
+            and other.is_candidate
+            and not set(other.tags).isdisjoint(episode.tags)
+        ):
+            ranks.update(other.subject.ranks)
     return sorted(ranks)
 
 

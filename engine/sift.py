@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from engine.case import Case
 from engine.entities import Directory, Subject
 from engine.episodes import Episode
+from engine.exceptions import GENERIC, Exceptions
 from engine.meanings import Meanings
 from engine.model.observation import Observation
 from engine.model.vocabulary import HARDWARE_DOMAINS
@@ -54,12 +55,13 @@ class Sifter:
         self._static: dict[tuple[str, str, str, str, bool], _Static] = {}
         self._subject_reasons: dict[tuple[int, str], str] = {}
         self._boots: dict[str, int] = {}
+        self._exceptions = Exceptions(case.observations, meanings)
 
     def sift(self) -> Sifted:
         """Return the episodes in a stable order."""
         result = Sifted()
         self._find_boots()
-        folded: dict[tuple[str, int, str], Episode] = {}
+        folded: dict[tuple[str, int, str, str], Episode] = {}
         for observation in self._case.observations:
             try:
                 self._fold(observation, folded)
@@ -72,7 +74,9 @@ class Sifter:
         result.episodes = sorted(folded.values(), key=_order)
         return result
 
-    def _fold(self, observation: Observation, folded: dict[tuple[str, int, str], Episode]) -> None:
+    def _fold(
+        self, observation: Observation, folded: dict[tuple[str, int, str, str], Episode]
+    ) -> None:
         unproven = "unproven" in observation.flags
         key = (
             observation.symptom, observation.rule, observation.source, observation.trust, unproven,
@@ -93,10 +97,13 @@ class Sifter:
             timer = self._signatures.timer(observation.rule, observation.source, observation.fields)
         onset = onset_interval(seen, timer, observation.fields)
         reason = static.reason or self._subject_reason(subject, observation, meaning)
+        if observation.symptom == GENERIC and not reason:
+            reason = "claimed" if self._exceptions.is_claimed(observation) else ""
+            meaning = self._exceptions.reading(observation, meaning)
         lasting = False
         if not reason and meaning.role != "marker":
             reason, lasting = self._time_reason(onset, seen, subject, meaning)
-        spot = (observation.symptom, subject.number, reason)
+        spot = (observation.symptom, subject.number, reason, meaning.role)
         episode = folded.get(spot)
         if episode is None:
             episode = Episode(observation.symptom, meaning, subject, reason)
@@ -153,6 +160,8 @@ class Sifter:
     def _subject_reason(
         self, subject: Subject, observation: Observation, meaning: SymptomDef
     ) -> str:
+        if self._is_other_job(observation.fields.get("job", "")):
+            return "other_job"
         key = (subject.number, observation.source)
         reason = self._subject_reasons.get(key)
         if reason is None:
@@ -167,6 +176,11 @@ class Sifter:
         ):
             return ""
         return reason
+
+    def _is_other_job(self, job: str) -> bool:
+        """Whether a record names another job; array tasks have raw ids that we do not know."""
+        own = self._case.workload.job_id
+        return job.isdigit() and own.isdigit() and job != own
 
     def _time_reason(
         self, onset: tuple[int, int], seen: tuple[int, int], subject: Subject, meaning: SymptomDef
@@ -224,4 +238,5 @@ def _order(episode: Episode) -> tuple[object, ...]:
         episode.symptom, s.node, -1 if s.rank is None else s.rank, s.gpu, s.nic, s.link, s.switch,
         s.filesystem, s.pod, -1 if s.pid is None else s.pid,
         -1 if s.local_rank is None else s.local_rank, episode.reason, s.is_gpu_explicit,
+        episode.meaning.role,
     )  # fmt: skip

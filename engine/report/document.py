@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.actions import advise
+from engine.anchor import Anchor
 from engine.case import Case
 from engine.correlate import Graph
 from engine.coverage import CoverageMap
@@ -36,6 +37,7 @@ from engine.report.story import Story, moment
 from engine.report.subjects import affected_entities, affected_nodes, affected_ranks, refer
 from engine.report.summary import summarise
 from engine.report.timeline import build_timeline
+from engine.report.wording import explain
 from engine.roles import cast_roles
 from engine.rulebook.book import Rulebook
 
@@ -58,6 +60,7 @@ class Findings:
     directory: Directory
     bounds: Bounds
     progress: Progress
+    anchor: Anchor
 
 
 def write_verdict(findings: Findings, history: History) -> Verdict:
@@ -65,7 +68,9 @@ def write_verdict(findings: Findings, history: History) -> Verdict:
     decision, judgement, case = findings.decision, findings.judgement, findings.case
     workload = case.workload
     exhibits = Exhibits(findings.directory)
-    cast = cast_roles(decision, judgement.level, findings.graph, findings.directory)
+    cast = cast_roles(
+        decision, judgement.level, findings.graph, findings.directory, anchor=findings.anchor
+    )
     story = Story(
         findings.episodes, findings.graph, decision, directory=findings.directory,
         job_id=workload.job_id,
@@ -92,7 +97,10 @@ def write_verdict(findings: Findings, history: History) -> Verdict:
             reasons=tuple(judgement.reasons),
             would_change=tuple(judgement.requests),
         ),
-        "summary": summarise(workload, decision, judgement, cast, progress=findings.progress),
+        "summary": summarise(
+            workload, decision, judgement, cast, progress=findings.progress,
+            directory=findings.directory,
+        ),
         "progress": build_progress(
             workload, findings.graph.episodes, findings.progress, findings.bounds
         ),
@@ -158,7 +166,7 @@ def _root_cause(
             "rule": meaning.rule,
             "domain": domain,
             "title": meaning.title,
-            "explanation": meaning.explanation or meaning.about or meaning.title,
+            "explanation": explain(head, findings.directory),
             "entity": _entity(cause, findings),
             "onset": Onset(earliest=moment(head.onset_earliest), latest=moment(head.onset_latest)),
             "quality": level,

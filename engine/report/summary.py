@@ -1,10 +1,12 @@
 """Two to five plain sentences, built from the decision and nothing else."""
 
 from engine.decide import Cause, Decision
+from engine.entities import Directory
 from engine.hostlist import compact_hostlist
 from engine.model.workload import Workload
 from engine.progress import Progress
 from engine.qualify import Judgement
+from engine.report.wording import explain
 from engine.roles import Cast
 
 _ENDED = {
@@ -25,7 +27,7 @@ _ENDED = {
 
 def summarise(
     workload: Workload, decision: Decision, judgement: Judgement, cast: Cast, *,
-    progress: Progress,
+    progress: Progress, directory: Directory,
 ) -> str:  # fmt: skip
     """Return the summary."""
     sentences = [f"Job {workload.job_id} {_ENDED[decision.terminal]}."]
@@ -40,7 +42,7 @@ def summarise(
                 "the ones that report it are only the ones that waited."
             )
     elif decision.primary is not None and not judgement.rival_domains:
-        sentences += _one_cause(decision.primary, judgement, cast)
+        sentences += _one_cause(decision.primary, judgement, cast, directory)
     else:
         sentences += _open_cause(decision, judgement)
     sentences += _progress_line(progress)
@@ -49,7 +51,7 @@ def summarise(
     return " ".join(sentences[:5])
 
 
-def _one_cause(cause: Cause, judgement: Judgement, cast: Cast) -> list[str]:
+def _one_cause(cause: Cause, judgement: Judgement, cast: Cast, directory: Directory) -> list[str]:
     meaning = cause.head.meaning
     sure = "" if judgement.level == "definitive" else "most likely "
     sentences = [f"The cause is {sure}in the {cause.domain} domain: {_lower(meaning.title)}."]
@@ -63,7 +65,7 @@ def _one_cause(cause: Cause, judgement: Judgement, cast: Cast) -> list[str]:
     if where:
         sentences.append(f"It was seen {' '.join(where)}.")
     if meaning.explanation:
-        sentences.append(_sentence(meaning.explanation))
+        sentences.append(_sentence(explain(cause.head, directory)))
     return sentences
 
 

@@ -1,0 +1,101 @@
+"""Generic Python tracebacks: which of them tell a cause, and which only pass one on.
+
+A traceback whose lines a more specific symptom also matched is that symptom told twice. One that
+was raised by the machinery between ranks reports that somebody else failed.
+"""
+
+from bisect import bisect_right
+from dataclasses import replace
+from typing import Final
+
+from engine.meanings import Meanings
+from engine.model.observation import Observation, Sample
+from engine.rulebook.book import SymptomDef
+
+GENERIC: Final = "python_exception"
+# Raised by launchers, stores and process groups when another process or the job itself ended.
+_CASCADE_NAMES: Final = frozenset(
+    {
+        "BrokenPipeError", "BrokenProcessPool", "CalledProcessError", "ChildFailedError",
+        "ConnectionAbortedError", "ConnectionRefusedError", "ConnectionResetError",
+        "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "EOFError",
+        "HorovodInternalError", "HostsUpdatedInterrupt", "KeyboardInterrupt", "NCCLError",
+        "ProcessExitedException", "ProcessRaisedException", "RayActorError", "RayTaskError",
+        "RendezvousClosedError", "RendezvousConnectionError", "RendezvousTimeoutError",
+        "SignalException", "SystemExit", "WorkerCrashedError",
+    }
+)  # fmt: skip
+# Raised inside torch.distributed these mean that a peer or a store did not answer; a TypeError
+# there would still be the caller's mistake.
+_MACHINERY_NAMES: Final = frozenset(
+    {"ConnectionError", "OSError", "RuntimeError", "TimeoutError", "Error"}
+)
+_MACHINERY_PATHS: Final = ("torch/distributed/", "torchelastic/", "horovod/", "mpi4py/")
+_CASCADE_TEXTS: Final = (
+    "Connection closed by peer", "Connection reset by peer", "Socket Timeout", "store->get",
+    "NCCL communicator was aborted", "ncclRemoteError", "remote process exited",
+    "Broken pipe", "watchdog thread terminated", "aborted from rank", "Timed out waiting",
+    "exited unexpectedly", "got signal: ", "wait timeout after",
+)  # fmt: skip
+_SPECIFIC_ROLES: Final = frozenset({"root", "lean_root", "ambiguous", "secondary", "confirm"})
+
+
+class Exceptions:
+    """Reads generic exceptions in the light of everything else that was seen."""
+
+    def __init__(self, observations: list[Observation], meanings: Meanings) -> None:
+        self._claims: dict[str, list[tuple[int, int]]] = {}
+        self._secondary: SymptomDef | None = None
+        uris = {item.stream for item in observations if item.symptom == GENERIC}
+        if uris:
+            self._gather(observations, meanings, uris)
+        meaning = meanings.get(GENERIC)
+        if meaning is not None:
+            self._secondary = replace(meaning, role="secondary", tier=6, proof="inferred")
+
+    def _gather(self, observations: list[Observation], meanings: Meanings, uris: set[str]) -> None:
+        for observation in observations:
+            if observation.symptom == GENERIC or observation.stream not in uris:
+                continue
+            meaning = meanings.get(observation.symptom)
+            if meaning is None or meaning.role not in _SPECIFIC_ROLES:
+                continue
+            for sample in (observation.first, *observation.samples, observation.last):
+                origin = sample.origin
+                self._claims.setdefault(origin.uri, []).append(
+                    (origin.byte_offset, origin.byte_offset + origin.byte_length)
+                )
+        for spans in self._claims.values():
+            spans.sort()
+
+    def is_claimed(self, observation: Observation) -> bool:
+        """Whether a more specific symptom matched lines of every sighting."""
+        return all(self._overlaps(sample) for sample in (observation.first, observation.last))
+
+    def _overlaps(self, sample: Sample) -> bool:
+        spans = self._claims.get(sample.origin.uri)
+        if not spans:
+            return False
+        start = sample.origin.byte_offset
+        end = start + sample.origin.byte_length
+        index = bisect_right(spans, (end, -1))
+        # Blocks nest and are short: a claim that reaches into this one starts close before it.
+        return any(span[1] > start for span in spans[max(0, index - 64) : index])
+
+    def reading(self, observation: Observation, meaning: SymptomDef) -> SymptomDef:
+        """Return the meaning of one generic exception: a cause, or a messenger."""
+        if self._secondary is not None and is_messenger(observation.fields):
+            return self._secondary
+        return meaning
+
+
+def is_messenger(fields: dict[str, str]) -> bool:
+    """Whether an exception reports that something else failed."""
+    name = fields.get("exception", "").rsplit(".", 1)[-1]
+    if name in _CASCADE_NAMES:
+        return True
+    error = fields.get("error", "")
+    if any(text in error for text in _CASCADE_TEXTS):
+        return True
+    path = fields.get("frame_file", "").replace("\\", "/")
+    return name in _MACHINERY_NAMES and any(part in path for part in _MACHINERY_PATHS)
