@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from engine.extract.recognise import SignatureReader
 from engine.rulebook.book import SignatureDef
 from engine.rulebook.catalogue import BLOCK_FIELDS, FORBIDDEN_CAPTURES, RESERVED_CAPTURES
 from engine.rulebook.compile import signature_def
@@ -23,6 +24,7 @@ from engine.rulebook.pattern import (
     nested_repeat,
     required_literal,
     starts_with_wildcard,
+    syntax_error,
     wildcard_count,
 )
 from engine.rulebook.problem import Problem, suggest
@@ -32,6 +34,7 @@ from engine.rulebook.trial import (
     build_scanner,
     fallback_hits,
     read_text,
+    scanner_of,
 )
 from engine.rulebook.yamltree import Loc
 
@@ -87,9 +90,7 @@ def _expressions(document: Rule) -> Iterator[tuple[Loc, str]]:
 
 
 def _syntax_error(text: str) -> str | None:
-    try:
-        re.compile(text)
-    except re.error as error:
+    if (error := syntax_error(text)) is not None:
         return f"not a regular expression: {error}"
     if _INLINE.search(text):
         return "inline flags and conditionals are not allowed (use `ignore_case:`)"
@@ -176,6 +177,11 @@ def _placed(rule: LoadedRule) -> Iterator[_Placed]:
 
 
 def _check_expressions(placed: _Placed) -> Iterator[Problem]:
+    try:
+        SignatureReader(placed.compiled())
+    except re.error as error:
+        yield placed.problem("extract", message=f"not a regular expression: {error}")
+        return
     yield from _check_scan(placed)
     yield from _check_extract(placed)
 
@@ -200,7 +206,7 @@ def _check_scan(placed: _Placed) -> Iterator[Problem]:
         )
         yield placed.problem("scan", message=message)
     try:
-        build_scanner([(form, placed.signature.ignore_case)])
+        scanner_of(form, ignore_case=placed.signature.ignore_case)
         fallback_hits(form, "", ignore_case=placed.signature.ignore_case)
     except ScanError as error:
         yield placed.problem("scan", message=f"scan: the scanner cannot take this: {error}")
@@ -263,7 +269,7 @@ def _check_fields(placed: _Placed) -> Iterator[Problem]:
 def _check_texts(placed: _Placed) -> Iterator[Problem]:
     signature = placed.signature
     compiled = placed.compiled()
-    scanner = build_scanner([(compiled.scan, compiled.ignore_case)])
+    scanner = scanner_of(compiled.scan, ignore_case=compiled.ignore_case)
     if not signature.samples:
         yield placed.problem("samples", message="samples: give at least one real line")
     for number, text in enumerate(signature.samples):

@@ -38,6 +38,15 @@ def automaton_form(scan: str) -> str:
     return "".join(_line_safe(token) for token in tokens)
 
 
+def syntax_error(pattern: str) -> str | None:
+    """Why `pattern` is no regular expression, or None; parsing alone, which costs little."""
+    try:
+        _parse(pattern)
+    except re.error as error:
+        return str(error)
+    return None
+
+
 def has_variable_tail(pattern: str) -> bool:
     """Whether the end of a match is open, so that one line would report many ends."""
     return _open_ended(_parse(pattern))

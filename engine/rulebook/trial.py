@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import hyperscan
@@ -50,6 +51,12 @@ def build_scanner(scans: Sequence[tuple[str, bool]]) -> Scanner:
             except hyperscan.error as error:
                 raise ScanError(index, str(error)) from None
         raise
+
+
+@lru_cache(maxsize=4096)
+def scanner_of(scan: str, *, ignore_case: bool) -> Scanner:
+    """The automaton of one expression, compiled once; raises `ScanError`."""
+    return build_scanner([(scan, ignore_case)])
 
 
 def _compile(scans: Sequence[tuple[str, bool]]) -> Any:
