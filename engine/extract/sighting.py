@@ -227,9 +227,7 @@ class SegmentScan:
         symptoms = self._context.book.symptoms
         for index, end in self._lines_of(line.segment).get(line.start, ()):
             reader = self._scanner.reader(index)
-            if reader.signature.rule == generic.signature.rule or (
-                reader.signature.block == "python_traceback" and HEADER in line.text
-            ):
+            if reader is generic or reader.signature.rule in self._generic:
                 continue
             reading, _ = self._read(reader, line, end)
             if reading is None:
