@@ -61,6 +61,8 @@ def run_once(log: str, directory: str, engine: str, count: int, source: str) -> 
     begun = time.perf_counter()
     with open(log, "rb", buffering=0) as stream:
         context.scanner.scan(stream.read(1 << 20), 1 << 20, source)
+    for signature in book.signatures:
+        context.scanner.reader(signature.index)
     ready = time.perf_counter()
     with open(log, "rb", buffering=0) as stream:
         found = extract_stream(stream.read, label, context)

@@ -111,7 +111,9 @@ def score_bundle(folder: Path, verdict: Verdict) -> Score:
         score.domain_ok |= verdict.domain == "unknown" and bool(rivals & labels)
     score.falsely_accused = false_accusations(expected, verdict)
     named = {each.node for each in verdict.affected_nodes if each.role in NAMED}
-    score.missed_nodes = sorted(set(expected.get("culprit_nodes") or ()) - named)
+    may_be_open = [] in (expected.get("also_accept_nodes") or ())
+    missed = set() if may_be_open else set(expected.get("culprit_nodes") or ()) - named
+    score.missed_nodes = sorted(missed)
     score.right = score.domain_ok and not score.falsely_accused and score.open_kept
     score.got = f"{verdict.terminal_state}/{verdict.domain}/{level}/{verdict.failure_class}"
     score.want = (

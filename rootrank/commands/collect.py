@@ -1,0 +1,123 @@
+"""`rootrank collect --item FILE`: run one plan item here, next to logs that never leave."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import click
+from pydantic import ValidationError
+
+from connectors.protocol import Connector
+from connectors.static import NAME as STATIC
+from connectors.static import FolderSource, StaticConnector
+from engine.extract.scanner import build_scanner
+from engine.model.contract import Document
+from engine.model.observation import Observation, StreamSummary, encode
+from engine.model.plan import PlanItem
+from engine.model.workload import Workload
+from functions.collect.collection import CollectedItem, Collecting, collect_item
+from functions.scope.planning import WORKLOAD
+from rootrank.commands.attribute import EXIT_BAD_INPUT, open_book
+
+EXIT_UNREACHABLE = 3
+
+
+class EdgeTask(Document):
+    """One item with the workload it belongs to: what an edge runner is handed."""
+
+    item: PlanItem
+    workload: Workload
+
+
+@click.command(name="collect")
+@click.option(
+    "--item",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help='A JSON file with {"item": <plan item>, "workload": <workload>}.',
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Where <item id>.observations.jsonl and <item id>.report.json are written.",
+)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of the evidence (default: the item's base_uri).",
+)
+@click.option("--rules", "folder", type=click.Path(path_type=Path), help="The folder of rules.")
+@click.pass_context
+def collect_command(
+    context: click.Context, *, path: Path, output: Path, root: Path | None, folder: Path | None
+) -> None:
+    """Run one item of a plan here and write its observations and its report.
+
+    Exit code 3 where the item's source could not be read at all.
+    """
+    task = _read_task(path)
+    connector = _connector(task.item, root, relative_to=path.parent)
+    book = open_book(folder)
+    result = collect_item(
+        task.item,
+        workload=task.workload,
+        connector=connector,
+        collecting=Collecting(book=book, scanner=build_scanner(book)),
+    )
+    _write(result, output)
+    report = result.report
+    click.echo(report.model_dump_json())
+    if report.status in ("error", "skipped"):
+        click.echo(f"rootrank: {report.reason}", err=True)
+        context.exit(EXIT_UNREACHABLE)
+
+
+def _read_task(path: Path) -> EdgeTask:
+    try:
+        return EdgeTask.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise _BadInputError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise _BadInputError(
+            f"{path}: {place}: {first['msg']}; take the item from a plan and add its workload"
+        ) from error
+
+
+class _BadInputError(click.ClickException):
+    exit_code = EXIT_BAD_INPUT
+
+
+def _connector(item: PlanItem, root: Path | None, *, relative_to: Path) -> Connector | None:
+    if item.connector == WORKLOAD:
+        return None
+    if item.connector != STATIC:
+        raise _BadInputError(
+            f"connector {item.connector!r} cannot be run here; known are {STATIC}, {WORKLOAD}"
+        )
+    place = root or _local(item.base_uri, relative_to)
+    if not place.is_dir():
+        raise _BadInputError(f"{place}: no such folder; name it with --root")
+    return StaticConnector(FolderSource(place))
+
+
+def _local(base_uri: str | None, relative_to: Path) -> Path:
+    if base_uri is None:
+        return relative_to
+    parts = urlsplit(base_uri)
+    if parts.scheme not in ("", "file"):
+        raise _BadInputError(f"{base_uri}: not on this machine; name a local folder with --root")
+    return relative_to / unquote(parts.path)
+
+
+def _write(result: CollectedItem, output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    name = "".join(
+        char if char.isalnum() or char in "-_." else "_" for char in result.report.item_id
+    )
+    items: list[Observation | StreamSummary] = [*result.observations, *result.summaries]
+    (output / f"{name}.observations.jsonl").write_bytes(encode(items))
+    text = result.report.model_dump_json(indent=2) + "\n"
+    (output / f"{name}.report.json").write_text(text, encoding="utf-8")
