@@ -1,0 +1,1 @@
+"""The only place with boto3: bucket, table, topic, workflow, settings."""

@@ -25,7 +25,7 @@ DAYS: Final = "DAYS"
 INDEX_KEYS: Final = frozenset({"job_key", "day_key", "class_key", "node_key", "ended_key"})
 """Attributes that put an item into an index; old revisions are in none."""
 MAX_NODE_ITEMS: Final = 90
-"""A transaction holds at most 100 items (docs: TransactWriteItems); revision and pointer are two."""
+"""TransactWriteItems takes at most 100 items; revision and pointer are two of them."""
 
 _TO_WIRE: Final = TypeSerializer()
 _FROM_WIRE: Final = TypeDeserializer()

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from pydantic import Field
+
 from engine.case import Case
 from engine.model.canonical import canonical_json, digest
 from engine.model.contract import Document
@@ -57,7 +59,7 @@ class AttributeTask(Document):
     generation: int
     collection: int
     retry_count: int = 0
-    workflow: dict[str, Any] = {}
+    workflow: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)

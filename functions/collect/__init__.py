@@ -1,0 +1,1 @@
+"""From a plan item to folded observations and a report."""

@@ -1,12 +1,18 @@
 """Run one item where the workflow put it: its plan, its connector, its receipt."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.protocol import Collected, Connector, SourceNotConfiguredError, TransientError
+from connectors.protocol import (
+    ByteStream,
+    Collected,
+    Connector,
+    SourceNotConfiguredError,
+    TransientError,
+)
 from connectors.static import NAME as STATIC
-from connectors.static import BlobStream, StaticConnector
+from connectors.static import StaticConnector
 from engine.extract.scanner import Scanner
 from engine.model.contract import Document
 from engine.model.plan import PlanItem, Report
@@ -41,7 +47,7 @@ class _NoBundle:
 
     def open_streams(
         self, item: PlanItem, workload: Workload, collected: Collected
-    ) -> "list[BlobStream]":
+    ) -> Iterator[ByteStream]:
         """Say that nothing is configured."""
         raise SourceNotConfiguredError(
             "the event names evidence but no bundle_uri; put the files below bundles/ and name it"

@@ -1,0 +1,1 @@
+"""From a scheduler's event to a claimed attempt and its plan."""

@@ -22,7 +22,7 @@ _PRECISION: Final = (
     frozenset({"CANCELLED", "STOPPED"}),
     frozenset({"FAILED"}),
 )
-"""States from the most to the least telling; those not named come after, then success, then none."""
+"""States from the most to the least telling; others come after, then success, then none."""
 
 
 class Scope(Document):

@@ -44,7 +44,7 @@ def admit_record(record: SQSRecord) -> None:
         logger.info("event ignored", extra={**received, "reason": str(error)})
         return
     except Exception as error:
-        logger.error("event not admitted", extra={**received, "reason": str(error)[:2000]})
+        logger.exception("event not admitted", extra={**received, "reason": str(error)[:2000]})
         emit({"EventsRefused": 1})
         raise
     logger.info("event admitted", extra={**received, **asdict(claimed), "origin": scoped.origin})

@@ -116,14 +116,14 @@ class Scoping:
         try:
             source = bundle_source(self.store, scope.bundle_uri)
             bundle = load_bundle_from(source, name=scope.workload.job_id)
-            notes = tuple(f"{LOST}{note}" for note in bundle.notes)
-            return bundle, (*notes, INFERRED) if bundle.is_inferred else notes
         except TransientError:
             raise
         except (BundleError, ConnectorError) as error:
             if isinstance(error.__cause__, TransientError):
                 raise error.__cause__ from error
             return None, (f"{LOST}the bundle could not be read: {error}",)
+        notes = tuple(f"{LOST}{note}" for note in bundle.notes)
+        return bundle, (*notes, INFERRED) if bundle.is_inferred else notes
 
     def _requests(self, task: PlanTask) -> tuple[EvidenceRequest, ...]:
         current = self.table.get(task.attempt_key, CURRENT) or {}

@@ -80,7 +80,7 @@ def show_command(
     bucket: str | None,
     form: str | None,
 ) -> None:
-    """Print the verdict of a job id, or of an attempt key (tenant/cluster/scheduler/job/attempt)."""
+    """Print a verdict by job id or attempt key (tenant/cluster/scheduler/job/attempt)."""
     with _results(state, table, bucket=bucket) as results:
         items = [_revision(results, item, revision) for item in _items_of(results, what)]
         documents = [results.store.get(item["verdict_key"])[0] for item in items]
@@ -147,7 +147,7 @@ def print_verdict(document: bytes, form: str | None) -> None:
     from rootrank.text import render_verdict  # noqa: PLC0415
 
     color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(render_verdict(Verdict.model_validate_json(document), color=color))
+    click.echo(render_verdict(Verdict.model_validate_json(document), colour=color))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 from connectors.protocol import ConnectorError
 from engine.model.canonical import canonical_json
 from engine.model.identity import attempt_key
-from rootrank.commands.results import DEFAULT_STATE, format_option, state_option
+from rootrank.commands.results import format_option, is_text, print_verdict, state_option
 
 _INVALID: Final = 2
 _INTERNAL: Final = 4
@@ -26,6 +26,13 @@ class Outcome:
     verdict: bytes | None
     messages: list[dict[str, Any]]
     dead_letters: list[dict[str, Any]]
+    failed: list[str]
+
+
+class WorkflowFailedError(click.ClickException):
+    """The workflow ended without a verdict, or without announcing it."""
+
+    exit_code = _INTERNAL
 
 
 class EventFileError(click.ClickException):
@@ -50,6 +57,8 @@ def run_command(
     """
     event = read_event(event_file)
     outcome = _run(event, event_file, state=state, quiet=quiet)
+    if outcome.failed and outcome.verdict is None:
+        raise WorkflowFailedError(f"the workflow failed; {state}/functions.jsonl says why")
     if outcome.current is None or outcome.verdict is None:
         if outcome.dead_letters:
             raise EventFileError(
@@ -59,10 +68,10 @@ def run_command(
             "nothing to attribute: the job ended well or its event matches no rule", err=True
         )
         return
-    from rootrank.commands.results import print_verdict  # noqa: PLC0415
-
     print_verdict(outcome.verdict, form)
     _print_messages(outcome, form)
+    if outcome.failed:
+        raise WorkflowFailedError(f"the verdict was not announced; see {state}/functions.jsonl")
     context.exit(0)
 
 
@@ -104,7 +113,7 @@ def _run(event: dict[str, Any], event_file: Path, *, state: Path, quiet: bool) -
             stack.settle()
             key = attempt_key(receive(json.dumps(sent)).workload)
             current, verdict = _read_back(stack, key)
-            return Outcome(current, verdict, stack.messages(), stack.dead_letters())
+            return Outcome(current, verdict, stack.messages(), stack.dead_letters(), stack.failed)
     except StateError as error:
         raise EventFileError(str(error)) from error
 
@@ -152,8 +161,6 @@ def _read_back(stack: Any, key: str) -> tuple[dict[str, Any] | None, bytes | Non
 
 def _print_messages(outcome: Outcome, form: str | None) -> None:
     """Show what the subscriber received: beside the verdict as text, else on stderr."""
-    from rootrank.commands.results import is_text  # noqa: PLC0415
-
     to_stderr = not is_text(form)
     if not outcome.messages:
         click.echo("no message: this verdict was announced before", err=to_stderr)
@@ -169,6 +176,3 @@ def _print_messages(outcome: Outcome, form: str | None) -> None:
 
 def _pairs(attributes: dict[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in sorted(attributes.items()))
-
-
-__all__ = ["DEFAULT_STATE", "run_command"]

@@ -20,10 +20,13 @@ class Delivery:
     queue_arn: str
     function: str
     batch_size: int
+    _clients: tuple[Any, Any] | None = None
 
     def deliver(self) -> int:
         """Deliver until the queue is empty; returns the number of deliveries."""
-        sqs, functions = boto3.client("sqs"), boto3.client("lambda")
+        if self._clients is None:
+            self._clients = boto3.client("sqs"), boto3.client("lambda")
+        sqs, functions = self._clients
         count = 0
         while messages := sqs.receive_message(
             QueueUrl=self.queue_url,

@@ -95,7 +95,7 @@ def emulated_aws(log: TextIO, on_invocation: Callable[[Invocation], None]) -> It
     # moto logs each failed state of a workflow; who asked sees it as progress.
     for name in ("moto", "samtranslator"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    config = {"stepfunctions": {"execute_state_machine": True}}
+    config: Any = {"stepfunctions": {"execute_state_machine": True}}
     try:
         with mock_aws(config=config), _repaired(on_invocation), redirect_stdout(log):
             connect.cache_clear()
@@ -109,25 +109,28 @@ def emulated_aws(log: TextIO, on_invocation: Callable[[Invocation], None]) -> It
 @contextmanager
 def _repaired(on_invocation: Callable[[Invocation], None]) -> Iterator[None]:
     create = machines.StateMachine.create_from_cloudformation_json
-    backends, invoke = machines.stepfunctions_backends, LambdaFunction._invoke_lambda
-    redrive = getattr(StepFunctionResponse, "redrive_execution", None)
-    send = URLLib3Session.send
-    machines.stepfunctions_backends = stepfunctions_parser_backends
-    machines.StateMachine.create_from_cloudformation_json = classmethod(_substituted(create))
-    LambdaFunction._invoke_lambda = _in_process(on_invocation)
-    StepFunctionResponse.redrive_execution = _refuse_redrive
-    URLLib3Session.send = _refuse_network  # type: ignore[method-assign]
+    repairs: list[tuple[Any, str, Any]] = [
+        (machines, "stepfunctions_backends", stepfunctions_parser_backends),
+        (
+            machines.StateMachine,
+            "create_from_cloudformation_json",
+            classmethod(_substituted(create)),
+        ),
+        (LambdaFunction, "_invoke_lambda", _in_process(on_invocation)),
+        (StepFunctionResponse, "redrive_execution", _refuse_redrive),
+        (URLLib3Session, "send", _refuse_network),
+    ]
+    before = [(owner, name, vars(owner).get(name)) for owner, name, _ in repairs]
+    for owner, name, repair in repairs:
+        setattr(owner, name, repair)
     try:
         yield
     finally:
-        machines.stepfunctions_backends = backends
-        machines.StateMachine.create_from_cloudformation_json = create
-        LambdaFunction._invoke_lambda = invoke
-        if redrive is None:
-            del StepFunctionResponse.redrive_execution
-        else:
-            StepFunctionResponse.redrive_execution = redrive
-        URLLib3Session.send = send  # type: ignore[method-assign]
+        for owner, name, original in before:
+            if original is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
 
 
 def _substituted(create: Any) -> Any:

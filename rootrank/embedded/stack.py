@@ -26,7 +26,7 @@ from rootrank.embedded.template import (
 STACK_NAME: Final = "rootrank"
 _PARAMETERS: Final = {"Architecture": "x86_64", "GraceSeconds": "0"}
 """Nothing arrives late here, so there is nothing to wait for."""
-_POLL_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.04
 _DEFAULT_TIMEOUT_S: Final = 600.0
 
 Progress = Callable[[str, Mapping[str, Any]], None]
@@ -58,12 +58,20 @@ class Stack:
     resources: Resources
     on_progress: Progress
     invocations: list[Invocation] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     _told: dict[str, int] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        """Return a client, made once: making one costs more than most calls."""
+        if service not in self._clients:
+            self._clients[service] = boto3.client(service)  # type: ignore[call-overload]
+        return self._clients[service]
 
     def put_event(self, event: Mapping[str, Any]) -> None:
         """Put one event on the bus, as its source would."""
-        answer = boto3.client("events").put_events(
+        answer = self.client("events").put_events(
             Entries=[
                 {
                     "Source": event["source"],
@@ -77,7 +85,7 @@ class Stack:
 
     def upload_bundle(self, folder: Path, name: str) -> str:
         """Copy a local bundle into the bucket; returns its s3 URI."""
-        s3 = boto3.client("s3")
+        s3 = self.client("s3")
         prefix = f"bundles/{name}/"
         root = folder if folder.is_dir() else folder.parent
         files = sorted(root.rglob("*")) if folder.is_dir() else [folder]
@@ -101,7 +109,7 @@ class Stack:
 
     def receive(self, queue_url: str) -> list[dict[str, Any]]:
         """Take every message off a queue: body and attributes."""
-        sqs = boto3.client("sqs")
+        sqs = self.client("sqs")
         taken: list[dict[str, Any]] = []
         while messages := sqs.receive_message(
             QueueUrl=queue_url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
@@ -130,7 +138,7 @@ class Stack:
         return taken
 
     def _follow(self) -> int:
-        client = boto3.client("stepfunctions")
+        client = self.client("stepfunctions")
         listed = client.list_executions(stateMachineArn=self.resources.machine_arn)["executions"]
         running = 0
         for execution in listed:
@@ -146,6 +154,8 @@ class Stack:
             self._told[arn] = len(events)
             if over:
                 self._known.add(arn)
+                if execution["status"] != "SUCCEEDED":
+                    self.failed.append(execution["name"])
                 self.on_progress("execution", {"status": execution["status"], "execution": arn})
             running += not over
         return running
@@ -179,12 +189,15 @@ def open_storage(folder: Path) -> Iterator[Resources]:
     """Stand up table and bucket only, over the state folder; nothing is written back."""
     if not (folder / "table.jsonl").is_file():
         raise state.StateError(f"{folder}: holds no results yet; `rootrank run EVENT.json` first")
-    with state.locked(folder), (folder / "functions.jsonl").open("a", encoding="utf-8") as log:
-        with emulated_aws(log, lambda _invocation: None):
-            resources = _deploy(STORAGE_TYPES)
-            state.load_objects(folder, resources.bucket)
-            state.load_items(folder, resources.table)
-            yield resources
+    with (
+        state.locked(folder),
+        (folder / "functions.jsonl").open("a", encoding="utf-8") as log,
+        emulated_aws(log, lambda _invocation: None),
+    ):
+        resources = _deploy(STORAGE_TYPES)
+        state.load_objects(folder, resources.bucket)
+        state.load_items(folder, resources.table)
+        yield resources
 
 
 def _load(stack: Stack) -> None:

@@ -34,7 +34,9 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     except OSError as error:
-        raise StateError(f"{folder}: cannot be written ({error.strerror}); choose another --state")
+        raise StateError(
+            f"{folder}: cannot be written ({error.strerror}); choose another --state"
+        ) from error
     with lock:
         if fcntl is not None:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -84,14 +86,14 @@ def save_items(folder: Path, table: str) -> None:
 
 def load_executions(folder: Path, machine_arn: str) -> None:
     """Tell the workflow which executions there were, so that their names stay taken."""
-    from moto.core import DEFAULT_ACCOUNT_ID  # noqa: PLC0415
+    from moto.core.models import DEFAULT_ACCOUNT_ID  # noqa: PLC0415
     from moto.stepfunctions.parser.api import ExecutionStatus, StateMachineType  # noqa: PLC0415
     from moto.stepfunctions.parser.backend.execution import Execution  # noqa: PLC0415
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends  # noqa: PLC0415
 
     region = machine_arn.split(":")[3]
     backend = stepfunctions_parser_backends[DEFAULT_ACCOUNT_ID][region]
-    machine = backend.describe_state_machine(machine_arn)
+    machine: Any = backend.describe_state_machine(machine_arn)
     for line in read_lines(folder / "executions.jsonl"):
         execution = Execution(
             name=line["name"],
