@@ -17,7 +17,8 @@ _FRAME: Final = re.compile(
     r"^\s{0,16}File [\"']([^\"'\n]{1,1024})[\"'], line \d+(?:, in (.{1,200}))?$"
 )
 _BOX_FRAME: Final = re.compile(r"^\s{0,8}[│|]\s{0,4}(\S[^│\n]{0,1024}?):(\d+) in (\S{1,200})")
-_EXCEPTION: Final = re.compile(r"^([A-Za-z_][\w.]{0,200})(?:: ?(.*))?$")
+# Ray names the class that a task raised in brackets: `RayTaskError(ValueError): ray::f() (...)`.
+_EXCEPTION: Final = re.compile(r"^([A-Za-z_][\w.]{0,200})(?:(?:\([\w.]{1,120}\))?: ?(.*))?$")
 _BOX: Final = ("│", "╭", "╰", "|", "┃", "└", "┌")
 _PACKAGE: Final = re.compile(r"(?:site|dist)-packages/([^/\s]+)")
 _STANDARD: Final = re.compile(r"(?:/lib(?:64)?/python\d[\d.]*/|^<frozen )")
