@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import engine
-from engine.extract.scanner import build_scanner
+from engine.extract.scanner import Scanner, build_scanner
 from engine.model.verdict import Verdict
 from engine.model.vocabulary import DOMAINS, SOURCES
 from engine.rulebook.artifact import encode_artifact
@@ -31,6 +32,9 @@ from rootrank.rule_cases import AttributeBundle, CaseResult, run_cases
 from rootrank.rule_diff import VerdictChange, bundles_below, changed_verdicts
 
 SHIPPED = Path(engine.__file__).resolve().parent.parent / "rules"
+
+if TYPE_CHECKING:
+    from rootrank.rule_samples import SampleRun
 
 _MIN_LINE = 6
 RULE_ID_PATTERN = r"[a-z][a-z0-9_]*(/[a-z0-9][a-z0-9_]*)+"
@@ -88,42 +92,53 @@ def check_command(
 @rules_option
 @click.pass_context
 def test_command(context: click.Context, paths: tuple[str, ...], *, folder: Path) -> None:
-    """Run the cases beside the rules and show where a verdict is not what a case expects.
+    """Run the rules' samples through the collectors and their cases through the engine.
 
-    With PATHS (files, folders or rule ids) only the cases there run. No case at all is a failure.
+    With PATHS (files, folders or rule ids) only what stands there runs. Nothing at all to run is
+    a failure.
     """
-    try:
-        book = load_shipped(folder)
-        cases, problems = read_cases(folder)
-    except RulesError as error:
-        raise click.UsageError(str(error)) from None
+    rules = _loaded(folder)
+    cases, problems = read_cases(folder)
     if problems:
         raise click.UsageError("\n".join(f"{folder.name}/{problem}" for problem in problems))
+    try:
+        book = load_shipped(folder)
+    except RulesError as error:
+        raise click.UsageError(str(error)) from None
+    scanner = build_scanner(book)
     chosen = [case for case in cases if _is_chosen(case, paths, folder)]
-    results = run_cases(chosen, attribute_bundle=_attribution(book))
+    results = run_cases(chosen, attribute_bundle=_attribution(book, scanner))
+    tried = [rule for rule in rules if _is_below(rule.path, paths, folder)]
+    samples = _run_samples(tried, book, scanner)
     failed = [result for result in results if not result.passed]
+    _print_problems(samples.problems, folder)
     for result in failed:
         _print_failure(result, folder)
     click.echo(
-        f"{_count(len(results), 'case')} of {_count(len({c.rule for c in chosen}), 'rule')}: "
-        f"{len(results) - len(failed)} passed, {len(failed)} failed",
+        f"{_count(len(results), 'case')}: {len(results) - len(failed)} passed, "
+        f"{len(failed)} failed; "
+        f"{_count(samples.texts, 'sample')}: {len(samples.problems)} wrong",
         err=True,
     )
-    if not results:
-        click.echo("no case ran, which proves nothing: that is a failure", err=True)
-    if failed or not results:
+    if not results and not samples.texts:
+        click.echo("nothing ran, which proves nothing: that is a failure", err=True)
+    if failed or samples.problems or not (results or samples.texts):
         context.exit(1)
 
 
-def _attribution(book: Rulebook) -> AttributeBundle:
-    scanner = build_scanner(book)
-
+def _attribution(book: Rulebook, scanner: Scanner) -> AttributeBundle:
     def attribute_bundle(path: Path) -> Verdict:
         from rootrank.commands.attribute import attribute_path  # noqa: PLC0415  only here
 
         return attribute_path(path, book=book, scanner=scanner)
 
     return attribute_bundle
+
+
+def _run_samples(rules: Iterable[LoadedRule], book: Rulebook, scanner: Scanner) -> "SampleRun":
+    from rootrank.rule_samples import run_samples  # noqa: PLC0415  only `test` collects
+
+    return run_samples(rules, book=book, scanner=scanner)
 
 
 def _is_chosen(case: RuleCase, paths: tuple[str, ...], folder: Path) -> bool:

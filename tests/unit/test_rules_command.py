@@ -57,10 +57,39 @@ def test_a_missing_folder_is_bad_usage(tmp_path: Path) -> None:
     assert _run("check", "--rules", tmp_path / "none").exit_code == 2
 
 
-def test_no_case_at_all_is_a_failure(folder: Path) -> None:
+def test_samples_run_through_the_collectors_as_cases(folder: Path) -> None:
     result = _run("test", "--rules", folder)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "0 cases: 0 passed, 0 failed; 3 samples: 0 wrong" in result.stderr
+
+
+def test_nothing_to_run_is_a_failure(folder: Path) -> None:
+    result = _run("test", "--rules", folder, "pairs")
     assert result.exit_code == 1
-    assert "no case ran" in result.stderr
+    assert "nothing ran" in result.stderr
+
+
+def test_a_failed_case_shows_the_fields_that_differ(folder: Path) -> None:
+    (folder / "gpu/bus_loss.cases.yaml").write_text(
+        "cases:\n"
+        "  - name: wrongly expected\n"
+        "    lines:\n"
+        "      syslog: 'kernel: NVRM: GPU at PCI:0000:3b:00 has fallen off the bus.'\n"
+        "    expect: {domain: [storage], symptoms: {present: [gpu_lost]}}\n"
+    )
+    result = _run("test", "--rules", folder, "gpu")
+    assert result.exit_code == 1
+    assert result.stdout == (
+        "rules/gpu/bus_loss.cases.yaml:2: 'wrongly expected' failed\n"
+        "    domain: expected 'storage', got 'gpu'\n"
+    )
+
+
+def test_cases_that_cannot_be_read_are_bad_usage(folder: Path) -> None:
+    (folder / "gpu/bus_loss.cases.yaml").write_text("cases: []\n")
+    result = _run("test", "--rules", folder)
+    assert result.exit_code == 2
+    assert "no case in this file" in result.stderr
 
 
 def test_compile_writes_an_artifact_that_reads_back(folder: Path, tmp_path: Path) -> None:
