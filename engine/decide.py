@@ -83,6 +83,7 @@ class Decider:
         self._progress = progress
         self._is_running = is_running
         self._dropped: dict[int, str] = {}
+        self._first = frozenset(anchor.first_ranks)
 
     def decide(self) -> Decision:
         """Return the decision; never raises on odd evidence, abstains instead."""
@@ -193,8 +194,8 @@ class Decider:
     def _link(self, position: int) -> int:
         """2: on a rank that failed first, or explains its end; 1: tied to the job; 0: beside."""
         episode = self._graph.episodes[position]
-        first = set(self._anchor.first_ranks)
-        if episode.meaning.tier == 0 or first & set(episode.subject.ranks):
+        first = self._first
+        if episode.meaning.tier == 0 or not first.isdisjoint(episode.subject.ranks):
             return 2
         proven = episode.meaning.terminal
         if proven and proven == self._claim.terminal and proven not in ("failed", "unknown"):
@@ -202,7 +203,7 @@ class Decider:
             return 2
         below = self._graph.descendants(position)
         for other in below:
-            if first & set(self._graph.episodes[other].subject.ranks):
+            if not first.isdisjoint(self._graph.episodes[other].subject.ranks):
                 return 2
         if below or episode.trust == "workload" or episode.meaning.manifestation == "slow":
             return 1

@@ -44,6 +44,7 @@ class NodeNames:
         names = [name for item in workload.nodes for name in expand_hostlist(item)]
         names += [placement.node for placement in workload.ranks]
         self.nodes: tuple[str, ...] = tuple(dict.fromkeys(names))
+        self._members = frozenset(self.nodes)
         self._by_alias: dict[str, str] = {}
         shorts: dict[str, set[str]] = {}
         for name in self.nodes:
@@ -61,7 +62,7 @@ class NodeNames:
 
     def is_member(self, name: str) -> bool:
         """Whether the canonical `name` is a node of the job; any is where none are known."""
-        return not self.nodes or name in self._by_alias.values()
+        return not self.nodes or name in self._members
 
     @property
     def only(self) -> str:
@@ -145,10 +146,14 @@ class Directory:
         self._local: dict[tuple[str, int], int] = {}
         self._rank_local: dict[int, int] = {}
         self._pod_node: dict[str, str] = {}
+        self._node_ranks: dict[str, list[int]] = {}
+        self.placed_ranks = frozenset(placement.rank for placement in workload.ranks)
         self._subjects: dict[tuple[object, ...], Subject] = {}
         self._cache: dict[tuple[Entity, str], Subject] = {}
         links = self._gather(workload, observations)
         self._place_ranks(workload, links)
+        for rank in sorted(self.rank_node):
+            self._node_ranks.setdefault(self.rank_node[rank], []).append(rank)
         self._name_gpus(workload, links)
         for rank, key in sorted(self.rank_gpu.items()):
             self.gpu_ranks.setdefault(key, []).append(rank)
@@ -279,10 +284,13 @@ class Directory:
 
     def _match_by_count(self, links: _Links) -> None:
         """A job that holds every device of a node uses them in local-rank order by default."""
+        by_node: dict[str, dict[int | None, str]] = {}
+        for gpu in self.gpus.values():
+            by_node.setdefault(gpu.node, {})[gpu.index] = gpu.key
         for node in self.names.nodes:
             ranks = self.ranks_of_node(node)
-            indexed = {gpu.index: gpu.key for gpu in self.gpus.values() if gpu.node == node}
-            if not ranks or any(rank in self.rank_gpu for rank in ranks):
+            indexed = by_node.get(node, {})
+            if not ranks or not indexed or any(rank in self.rank_gpu for rank in ranks):
                 continue
             locals_ = [self._rank_local.get(rank) for rank in ranks]
             if sorted(local for local in locals_ if local is not None) != list(range(len(ranks))):
@@ -419,7 +427,7 @@ class Directory:
         known = self.gpus.get(gpu)
         if known is None:
             return None
-        ranks = [rank for rank, node in self.rank_node.items() if node == known.node]
+        ranks = self.ranks_of_node(known.node)
         mapped = [r for r in ranks if r in self.rank_gpu and r not in self.rank_gpu_inferred]
         if not ranks or len(mapped) < len(ranks):
             return None
@@ -433,7 +441,7 @@ class Directory:
 
     def ranks_of_node(self, node: str) -> list[int]:
         """Return the ranks placed on a node, ascending."""
-        return sorted(rank for rank, owner in self.rank_node.items() if owner == node)
+        return self._node_ranks.get(node, [])
 
 
 def _strongest(names: tuple[int | None, str, str, str]) -> tuple[str, str]:

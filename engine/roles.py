@@ -195,10 +195,7 @@ def accused_nodes(cause: Cause, directory: Directory) -> set[str]:
         subject = episode.subject
         if not subject.node or not directory.names.is_member(subject.node):
             continue
-        placed = {directory.names.canonical(o.entity.node) for o in episode.observations}
-        certain = subject.node in placed or subject.node == directory.names.only
-        certain = certain or not directory.rank_node_inferred.intersection(subject.ranks)
-        if certain:
+        if _is_placed(episode, directory):
             found.add(subject.node)
     trusts = {episode.trust for episode in cause.episodes}
     everywhere = len(found) > 1 and found >= set(directory.names.nodes)
@@ -206,6 +203,20 @@ def accused_nodes(cause: Cause, directory: Directory) -> set[str]:
         # Every node saying the same of the world outside is no evidence against any of them.
         return set()
     return found
+
+
+def _is_placed(episode: Episode, directory: Directory) -> bool:
+    """Whether the node is known from a label, a placement or an authority, not from mere text."""
+    subject = episode.subject
+    if episode.trust in ("platform", "node") or episode.has_tag("node_loss"):
+        return True
+    if subject.node == directory.names.only:
+        return True
+    if subject.ranks and directory.placed_ranks.issuperset(subject.ranks):
+        return True
+    return any(
+        directory.names.canonical(o.entity.node) == subject.node for o in episode.observations
+    )
 
 
 def _cast_victims(cast: Cast, decision: Decision, graph: Graph, directory: Directory) -> None:

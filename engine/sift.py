@@ -12,24 +12,27 @@ from engine.exceptions import GENERIC, Exceptions
 from engine.meanings import Meanings
 from engine.model.observation import Observation
 from engine.model.vocabulary import HARDWARE_DOMAINS
-from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST, or_future, or_past
+from engine.moments import MINUTE_US, OPEN_PAST, or_past
 from engine.normalise import Bounds, Signatures, onset_interval, seen_interval
-from engine.rulebook.book import OnsetTimer, SymptomDef
+from engine.rulebook.book import SymptomDef
 
 # A driver load or boot is followed by its own probe messages for a while.
 BOOT_SLACK_US = MINUTE_US
 _CENTRAL_SOURCES = frozenset({"scheduler", "kubernetes"})
 _NODE_POINTERS = ("host", "failed_node", "peer_node")
+_ROUTE_FIELDS = (*_NODE_POINTERS, "job")
+Folded = dict[tuple[str, int, str, str], Episode]
 _BOOT_WORDS = ("boot", "driver_load", "gpu_reset", "driver_loaded")
 
 
 @dataclass(slots=True)
-class _Static:
-    """What a (symptom, rule, source, trust) decides before any single line is looked at."""
+class _Route:
+    """What kind, source and entity decide before any single time is looked at."""
 
-    meaning: SymptomDef | None
+    meaning: SymptomDef
     reason: str
     has_timer: bool
+    subject: Subject
 
 
 @dataclass(slots=True)
@@ -52,7 +55,7 @@ class Sifter:
         self._signatures = signatures
         self._directory = directory
         self._bounds = bounds
-        self._static: dict[tuple[str, str, str, str, bool], _Static] = {}
+        self._routes: dict[tuple[object, ...], _Route] = {}
         self._subject_reasons: dict[tuple[int, str], str] = {}
         self._boots: dict[str, int] = {}
         self._exceptions = Exceptions(case.observations, meanings)
@@ -61,7 +64,7 @@ class Sifter:
         """Return the episodes in a stable order."""
         result = Sifted()
         self._find_boots()
-        folded: dict[tuple[str, int, str, str], Episode] = {}
+        folded: Folded = {}
         for observation in self._case.observations:
             try:
                 self._fold(observation, folded)
@@ -74,62 +77,63 @@ class Sifter:
         result.episodes = sorted(folded.values(), key=_order)
         return result
 
-    def _fold(
-        self, observation: Observation, folded: dict[tuple[str, int, str, str], Episode]
-    ) -> None:
-        unproven = "unproven" in observation.flags
-        key = (
-            observation.symptom, observation.rule, observation.source, observation.trust, unproven,
-        )  # fmt: skip
-        static = self._static.get(key)
-        if static is None:
-            static = self._static[key] = self._decide_static(observation)
-        meaning = static.meaning
-        if meaning is None:
-            # Someone's newer symptom: kept visible, proves nothing.
-            meaning = _unknown_meaning(observation)
-        subject = self._directory.subject(
-            observation.entity, self._trusted_node(observation, meaning)
-        )
+    def _fold(self, observation: Observation, folded: Folded) -> None:
+        route = self._route(observation)
+        meaning, reason, subject = route.meaning, route.reason, route.subject
+        fields = observation.fields
         seen = seen_interval(observation, self._bounds)
-        timer: OnsetTimer | None = None
-        if static.has_timer:
-            timer = self._signatures.timer(observation.rule, observation.source, observation.fields)
-        onset = onset_interval(seen, timer, observation.fields)
-        reason = static.reason or self._subject_reason(subject, observation, meaning)
-        if observation.symptom == GENERIC and not reason:
+        onset = seen
+        if route.has_timer:
+            timer = self._signatures.timer(observation.rule, observation.source, fields)
+            onset = onset_interval(seen, timer, fields)
+        if not reason and meaning.symptom == GENERIC:
             reason = "claimed" if self._exceptions.is_claimed(observation) else ""
             meaning = self._exceptions.reading(observation, meaning)
         lasting = False
         if not reason and meaning.role != "marker":
-            reason, lasting = self._time_reason(onset, seen, subject, meaning)
-        spot = (observation.symptom, subject.number, reason, meaning.role)
+            reason, lasting = self._time_reason(seen, subject, meaning)
+        spot = (meaning.symptom, subject.number, reason, meaning.role)
         episode = folded.get(spot)
         if episode is None:
-            episode = Episode(observation.symptom, meaning, subject, reason)
+            episode = folded[spot] = Episode(meaning.symptom, meaning, subject, reason)
             episode.is_lasting = lasting
-            folded[spot] = episode
-        last = or_future(observation.last.when.latest_us)
+        last = observation.last.when.latest_us
         episode.is_lasting = episode.is_lasting and lasting
-        episode.add(
-            observation, onset[0], onset[1], seen[0], seen[1] if last == OPEN_FUTURE else last
-        )
+        episode.add(observation, onset[0], onset[1], seen[0], seen[1] if last is None else last)
 
-    def _decide_static(self, observation: Observation) -> _Static:
+    def _route(self, observation: Observation) -> _Route:
+        """Decide once for all observations of one kind, source and entity."""
+        fields = observation.fields
+        pointed = tuple(fields[name] for name in _ROUTE_FIELDS if name in fields) if fields else ()
+        key = (
+            observation.symptom, observation.rule, observation.source, observation.trust,
+            "unproven" in observation.flags, observation.entity, pointed,
+        )  # fmt: skip
+        route = self._routes.get(key)
+        if route is None:
+            meaning, reason = self._judge_kind(observation)
+            subject = self._directory.subject(
+                observation.entity, self._trusted_node(observation, meaning)
+            )
+            reason = reason or self._subject_reason(subject, observation, meaning)
+            timer = self._signatures.timer(observation.rule, observation.source, fields)
+            route = self._routes[key] = _Route(meaning, reason, timer is not None, subject)
+        return route
+
+    def _judge_kind(self, observation: Observation) -> tuple[SymptomDef, str]:
         meaning = self._meanings.get(observation.symptom)
-        timer = self._signatures.timer(observation.rule, observation.source, observation.fields)
-        has_timer = timer is not None
         if meaning is None:
-            return _Static(None, "undefined_symptom", has_timer)
+            # Someone's newer symptom: kept visible, proves nothing.
+            return _unknown_meaning(observation), "undefined_symptom"
         if meaning.status != "stable":
-            return _Static(meaning, f"{meaning.status}_rule", has_timer)
+            return meaning, f"{meaning.status}_rule"
         if meaning.role == "noise":
-            return _Static(meaning, "known_noise", has_timer)
+            return meaning, "known_noise"
         if "unproven" in observation.flags or not self._signatures.proves(
             observation.rule, observation.source, observation.trust
         ):
-            return _Static(meaning, "untrusted_source", has_timer)
-        return _Static(meaning, "", has_timer)
+            return meaning, "untrusted_source"
+        return meaning, ""
 
     def _trusted_node(self, observation: Observation, meaning: SymptomDef) -> str:
         """A node named in text becomes the subject only where an authority names it.
@@ -183,7 +187,7 @@ class Sifter:
         return job.isdigit() and own.isdigit() and job != own
 
     def _time_reason(
-        self, onset: tuple[int, int], seen: tuple[int, int], subject: Subject, meaning: SymptomDef
+        self, seen: tuple[int, int], subject: Subject, meaning: SymptomDef
     ) -> tuple[str, bool]:
         bounds = self._bounds
         if seen[0] > bounds.latest:
