@@ -9,6 +9,8 @@ from typing import Any
 from engine.extract.formats.sheet import Line, Sheet
 
 MAX_EXCERPT = 1500
+MAX_FAILURES = 20
+"""Each failed try may have read the rest of the text; hostile input must not be quadratic."""
 _decoder = json.JSONDecoder()
 
 
@@ -45,8 +47,8 @@ class JsonValue:
 
 def read_json_values(sheet: Sheet) -> Iterator[JsonValue]:
     """Yield every JSON object or array that starts a free line; lines are not consumed yet."""
-    index = 0
-    while index < len(sheet.lines):
+    index = failures = 0
+    while index < len(sheet.lines) and failures < MAX_FAILURES:
         line = sheet.lines[index]
         start = line.text.lstrip()[:1]
         if index in sheet.consumed or start not in ("{", "["):
@@ -54,6 +56,7 @@ def read_json_values(sheet: Sheet) -> Iterator[JsonValue]:
             continue
         found = _parse_at(sheet, index)
         if found is None:
+            failures += _opens_document(sheet, index)
             index += 1
             continue
         yield found
@@ -80,9 +83,9 @@ def _parse_at(sheet: Sheet, index: int) -> JsonValue | None:
 
 
 def _opens_document(sheet: Sheet, index: int) -> bool:
-    """Whether a many-line document may start here; keeps hostile input from being quadratic."""
+    """Whether a many-line document may start here."""
     text = sheet.lines[index].text.strip()
-    if index == 0 or not any(line.text.strip() for line in sheet.lines[:index][:3]):
+    if index == 0:
         return True
     return text in ("{", "[", "[{") and not sheet.lines[index].text[:1].isspace()
 

@@ -12,7 +12,7 @@ from engine.model.moment import to_us
 from engine.model.observation import When
 
 _NAME = re.compile(r"^Name: {1,40}(\S{1,253})\s*$")
-_FIELD = re.compile(r"^( *)([A-Z][A-Za-z0-9 ./()-]{0,60}?):(?: +(.*))?$")
+_FIELD = re.compile(r"^( *)([A-Za-z0-9][A-Za-z0-9 ./()-]{0,60}?):(?: +(.*))?$")
 _DASH_ROW = re.compile(r"^ *-{2,}(?: +-{2,})*\s*$")
 _AGE_COUNT = re.compile(r"^(\S{1,24})(?: \(x(\d{1,9}) over (\S{1,24})\))?$")
 _TABLE_WORDS: Final = {
