@@ -42,7 +42,11 @@ _SRUN_SHARE: Final = 9  # tenths of the first lines
 
 @dataclass(slots=True, frozen=True)
 class Identity:
-    """Who wrote a line. `key` tells the streams of one file apart; `body` is where text starts."""
+    """Who wrote a line. `key` tells the streams of one file apart; `body` is where text starts.
+
+    `lead` is where the first marker ends when the line starts with it, else 0: other lines of
+    the same identity start with the same characters.
+    """
 
     key: str = ""
     rank: int | None = None
@@ -52,6 +56,7 @@ class Identity:
     host: str = ""
     cuda_device: int | None = None
     body: int = 0
+    lead: int = 0
 
 
 class Demultiplexer:
@@ -75,6 +80,7 @@ class Demultiplexer:
         rank = local = pid = cuda = None
         pod = host = ""
         keys: list[str] = []
+        lead = 0
         for _ in range(_MAX_PREFIXES):
             start = place
             char = text[place : place + 1]
@@ -109,12 +115,14 @@ class Demultiplexer:
                 keys.append(f"pod{match[1]}/{match[2]}")
             if place == start:
                 break
+            if start == 0 and keys:
+                lead = place - text.endswith(" ", 0, place)
         keys = list(dict.fromkeys(keys))
         if match := _NCCL.match(text, place):
             host, pid, cuda = match[1], int(match[2]), int(match[4])
             if not keys:
                 keys.append(f"nccl{match[1]}:{match[2]}")
-        return Identity("|".join(keys), rank, local, pid, pod, host, cuda, place)
+        return Identity("|".join(keys), rank, local, pid, pod, host, cuda, place, lead)
 
     def _stands_before_prefix(self, text: str, place: int) -> bool:
         char = text[place : place + 1]
@@ -140,7 +148,7 @@ class Demultiplexer:
             return identity
         return Identity(
             identity.key, int(match[1]), identity.local_rank, identity.pid, identity.pod,
-            identity.host, identity.cuda_device, identity.body,
+            identity.host, identity.cuda_device, identity.body, identity.lead,
         )  # fmt: skip
 
 

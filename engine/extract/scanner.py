@@ -159,7 +159,7 @@ class _Re2:
                 # whole lines only; one longer than a piece is taken whole
                 stop = data.rfind(b"\n", start, stop) + 1 or data.find(b"\n", stop, end) + 1 or end
             piece = data[start:stop]
-            for place in self._set.Match(piece):
+            for place in self._set.Match(piece) or ():
                 index, pattern = self._patterns[place]
                 found.extend((start + hit, index) for hit in _line_hits(pattern, piece))
             start = stop

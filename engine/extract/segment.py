@@ -143,6 +143,44 @@ def line_before(line: Line) -> Line | None:
     return line_at(segment, segment.end - 1 if closed else segment.end)
 
 
+def line_after_like(line: Line, lead: bytes, look_bytes: int) -> tuple[Line | None, int]:
+    """The next line that starts with `lead`, at most `look_bytes` on, and the bytes searched."""
+    segment: Segment | None = line.segment
+    start, searched = line.end, 0
+    while segment is not None and searched < look_bytes:
+        if start < 0 and segment.data.startswith(lead):
+            return line_at(segment, 0), searched + len(lead)
+        start = max(start, 0)
+        stop = min(segment.end, start + look_bytes - searched)
+        found = segment.data.find(b"\n" + lead, start, stop)
+        if found >= 0:
+            return line_at(segment, found + 1), searched + found + 1 - start
+        searched += max(stop - start, 1)
+        if stop < segment.end:
+            break
+        segment, start = segment.following, -1
+    return None, searched
+
+
+def line_before_like(line: Line, lead: bytes, look_bytes: int) -> tuple[Line | None, int]:
+    """The nearest line before that starts with `lead`; see `line_after_like`."""
+    segment: Segment | None = line.segment
+    end, searched = line.start, 0
+    while segment is not None and searched < look_bytes:
+        start = max(0, end - (look_bytes - searched))
+        found = segment.data.rfind(b"\n" + lead, start, end)
+        if found >= 0:
+            return line_at(segment, found + 1), searched + end - found
+        searched += max(end - start, 1)
+        if start == 0 and end > 0 and segment.data.startswith(lead):
+            return line_at(segment, 0), searched
+        if start > 0:
+            break
+        segment = segment.previous
+        end = segment.end if segment else 0
+    return None, searched
+
+
 class SegmentReader:
     """Cuts a decoded stream into segments; `truncated` says that the byte budget ended it."""
 

@@ -59,6 +59,7 @@ class Summariser:
         self._stamps: dict[str, list[int]] = {"": [], "boot": []}
         self._seen_to: tuple[int, int] = (-1, -1)
         self._sampled = False
+        self._passed = 0
 
     def head(self, segment: Segment) -> None:
         """Look at the first lines of the stream."""
@@ -69,11 +70,12 @@ class Summariser:
             line = line_after(line)
 
     def middle(self, segment: Segment) -> None:
-        """Look at the last line of a segment; its tail may still follow."""
-        if segment.end > 1:
+        """Look at the last line of one segment in four; the stream's tail is still to come."""
+        self._passed += 1
+        self._sampled = True
+        if segment.end > 1 and self._passed % 4 == 1:
             line = line_at(segment, segment.end - 1 - segment.data.endswith(b"\n", 0, segment.end))
             if line.key > self._seen_to:
-                self._sampled = True
                 self._look(line)
 
     def tail(self, segment: Segment) -> None:

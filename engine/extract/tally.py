@@ -31,6 +31,7 @@ class Sighting:
     lines: int = 1
     flags: tuple[str, ...] = ()
     uri: str = ""
+    shown: Sample | None = None
 
     @property
     def order(self) -> Order:
@@ -162,6 +163,9 @@ class Writer:
 
     def sample(self, item: Sighting, uri: str) -> Sample:
         """One sighting as it may be shown."""
-        number, offset, length = item.place
-        origin = Origin(item.uri or uri, number, offset, length)
-        return Sample(origin, self.resolve(item.when), self.redact(item.text), item.lines)
+        if item.shown is None:
+            number, offset, length = item.place
+            origin = Origin(item.uri or uri, number, offset, length)
+            when = self.resolve(item.when)
+            item.shown = Sample(origin, when, self.redact(item.text), item.lines)
+        return item.shown

@@ -1,15 +1,23 @@
 """The lines round a hit, one identity at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from engine.extract.demux import Demultiplexer, Identity
-from engine.extract.segment import Line, line_after, line_before
+from engine.extract.segment import (
+    Line,
+    line_after,
+    line_after_like,
+    line_before,
+    line_before_like,
+)
 from engine.extract.stamps import StampReader
 from engine.model.observation import When
 
 LOOK_BYTES: Final = 64 << 10  # how far before and after a line its neighbours are looked for
-WALK_LINES: Final = 400_000  # of one stream, in all: hits in a log without stamps stay cheap
+# Of one stream, in all, so that hits in a log without stamps stay cheap:
+WALK_LINES: Final = 40_000  # lines looked at one by one
+WALK_BYTES: Final = 256 << 20  # bytes searched for the same prefix (some 5 GB/s)
 
 
 class Window:
@@ -18,7 +26,8 @@ class Window:
     def __init__(self, demultiplexer: Demultiplexer, stamps: StampReader) -> None:
         self._demultiplexer = demultiplexer
         self.stamps = stamps
-        self._left = WALK_LINES
+        self._lines_left = WALK_LINES
+        self._bytes_left = WALK_BYTES
 
     def identity(self, line: Line) -> Identity:
         """Whose line it is."""
@@ -28,29 +37,42 @@ class Window:
         self, line: Line, key: str, *, lines: int, look_bytes: int = LOOK_BYTES
     ) -> Iterator[tuple[Line, str]]:
         """Yield the following lines of identity `key` with their bodies."""
-        place: Line | None = line
-        while lines > 0 and look_bytes > 0 and self._left > 0:
-            place = line_after(place) if place else None
-            if place is None:
-                return
-            self._left -= 1
-            look_bytes -= place.end - place.start + 1
-            identity = self.identity(place)
-            if identity.key == key:
-                lines -= 1
-                yield place, place.text[identity.body :]
+        return self._walk(line, key, (lines, look_bytes), line_after, line_after_like)
 
     def backward(
         self, line: Line, key: str, *, lines: int, look_bytes: int = LOOK_BYTES
     ) -> Iterator[tuple[Line, str]]:
         """Yield the lines of identity `key` before `line`, the nearest first."""
+        return self._walk(line, key, (lines, look_bytes), line_before, line_before_like)
+
+    def _walk(
+        self,
+        line: Line,
+        key: str,
+        bounds: tuple[int, int],
+        step: Callable[[Line], Line | None],
+        leap: Callable[[Line, bytes, int], tuple[Line | None, int]],
+    ) -> Iterator[tuple[Line, str]]:
+        lines, look_bytes = bounds
+        lead = b""
+        if key:
+            identity = self.identity(line)
+            if identity.key == key and identity.lead:
+                lead = line.text[: identity.lead].encode()
         place: Line | None = line
-        while lines > 0 and look_bytes > 0 and self._left > 0:
-            place = line_before(place) if place else None
+        while place is not None and lines > 0 and look_bytes > 0:
+            if self._lines_left <= 0 or self._bytes_left <= 0:
+                return
+            if lead:
+                place, searched = leap(place, lead, look_bytes)
+                self._bytes_left -= searched
+            else:
+                place = step(place)
+                searched = place.end - place.start + 1 if place else 0
+                self._lines_left -= 1
+            look_bytes -= searched
             if place is None:
                 return
-            self._left -= 1
-            look_bytes -= place.end - place.start + 1
             identity = self.identity(place)
             if identity.key == key:
                 lines -= 1

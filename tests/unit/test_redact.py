@@ -1,0 +1,66 @@
+"""Secrets leave no excerpt; what is none stays readable."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.extract.redact import Redactor
+from tests.unit.extract_fixtures import extract
+
+REDACT = Redactor().text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567", "0123456789abcdef"),
+        ("{'hf_token': 'abc123def', 'lr': 1}", "abc123def"),
+        ("run --api-key s3cr3tvalue --lr 1", "s3cr3tvalue"),
+        ("Authorization: Bearer abcdef.ghijkl.mnopqrstu", "abcdef.ghijkl"),
+        ("https://user:pa55word@host/x", "pa55word"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "wJalr"),
+        ("id AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"),
+        ("login hf_abcdefghijklmnopqrstuvwxyz", "hf_abcdef"),
+        ("remote ghp_abcdefghijklmnopqrstuvwxyz0123456789", "ghp_abc"),
+        ("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-def", "eyJzdWIi"),
+        ("DB_PASSWORD=hunter2, next", "hunter2"),
+        ('"password": "a b c"', "a b c"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIEsecret\n-----END RSA PRIVATE KEY-----", "MIIE"),
+        ("wandb: login key 0123456789abcdef0123456789abcdef01234567", "0123456789abcdef"),
+        ("https://s3/x?X-Amz-Signature=abcdef0123&X=1", "abcdef0123"),
+    ],
+)
+def test_a_secret_is_masked(text: str, secret: str) -> None:
+    assert secret not in REDACT(text)
+    assert "[redacted]" in REDACT(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "KeyError: 'token'",
+        "pad_token: 50256 eos_token_id=2 num_tokens: 756564000",
+        "max_tokens=4096",
+        "RuntimeError: size mismatch for embed_tokens.weight: copying a param",
+        "store key: default_pg/0//cuda//0",
+        "hf_token=None",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert REDACT(text) == text
+
+
+@given(st.text(max_size=300))
+def test_redacting_twice_changes_nothing_more(text: str) -> None:
+    assert REDACT(REDACT(text)) == REDACT(text)
+
+
+def test_a_sites_own_pattern_masks_its_group() -> None:
+    assert Redactor([r"badge=(\d+)"]).text("badge=1234 ok") == "badge=[redacted] ok"
+
+
+def test_samples_fields_and_summaries_leave_redacted() -> None:
+    found = extract("connection refused by password=hunter2hunter2\n")
+    (item,) = found.observations
+    told = [item.first.text, item.last.text, *item.fields.values(), found.summaries[0].last_text]
+    assert all("hunter2" not in text for text in told)
