@@ -20,6 +20,8 @@ from engine.model.workload import EvidenceSource, Workload
 
 HEAD_BYTES = 64 * 1024
 _LINES = 200
+_CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
+"""Bytes that no text holds in number; more than one in fifty makes a file binary."""
 _MAX_HOSTS = 64
 
 _HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
@@ -128,7 +130,7 @@ def inspect_head(head: bytes, *, path: str) -> _Seen:
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
         is_dump = b"pg_config" in head or b"entries" in head
         return _Seen("flight_recorder" if is_dump else None, ranks=_dump_rank(path))
-    if head.count(b"\x00") > len(head) // 100:
+    if len(head.translate(None, _CONTROL)) < len(head) * 49 // 50:
         return _Seen(None)
     text = head.decode("utf-8", "replace")
     kind = _json_source(text) or _text_source(text)
@@ -197,7 +199,7 @@ def _text_source(text: str) -> Source:
             return source
     if not lines:
         return "applog"
-    if _share(lines, _METRIC) >= 0.9:
+    if _share(lines, _METRIC) >= 0.9 and any("{" in line or line[0] == "#" for line in lines):
         return "metrics"
     kernel = sum(1 for line in lines if _SYSLOG.match(line) or _DMESG.match(line))
     daemon = [line for line in lines if _DAEMON.match(line) or _KLOG.match(line)]

@@ -12,7 +12,9 @@ import yaml
 MAX_BYTES = 16 * 1024 * 1024
 _MAX_DEPTH = 16
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_STANDARD_TAG = "tag:yaml.org,2002:"
+_KINDS = ("str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq")
+_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in _KINDS)
+"""What YAML resolves plain values to; all of it is read as text, everything else is refused."""
 
 Path = tuple[str | int, ...]
 
@@ -68,7 +70,7 @@ def _plain(node: yaml.Node, path: Path, *, placed: Placed, seen: set[int]) -> An
         raise StrictYamlError(f"{_at(node)}: aliases (*name) are not allowed; write the value out")
     if len(path) > _MAX_DEPTH:
         raise StrictYamlError(f"{_at(node)}: nested deeper than {_MAX_DEPTH} levels")
-    if not node.tag.startswith(_STANDARD_TAG):
+    if node.tag not in _TAGS:
         raise StrictYamlError(f"{_at(node)}: tags ({node.tag}) are not allowed; remove it")
     seen.add(id(node))
     placed.places[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
