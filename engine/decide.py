@@ -13,7 +13,7 @@ from engine.meanings import (
     NO_FAILURE,
     UNEXPLAINED,
 )
-from engine.moments import MINUTE_US
+from engine.moments import MINUTE_US, OPEN_FUTURE
 from engine.progress import Progress
 from engine.terminal import Claim
 
@@ -93,6 +93,8 @@ class Decider:
         stops = [cause for cause in causes if cause.tier == 0]
         faults = [cause for cause in causes if cause.tier != 0]
         chosen = self._choose(stops, faults)
+        if chosen and chosen[0].tier == 0 and self._hides_hang(chosen[0]):
+            return self._unexplained()
         if not chosen:
             return self._unexplained()
         if all(cause.symptom in _LOCATED_ONLY for cause in chosen):
@@ -250,6 +252,23 @@ class Decider:
             return self._best(faults)
         return self._best(stops) if stops else []
 
+    def _hides_hang(self, stop: Cause) -> bool:
+        """Whether the job had stopped on its own long before a limit or a person ended it."""
+        if stop.head.meaning.terminal not in ("timeout", "cancelled"):
+            return False
+        waits = [
+            episode
+            for episode in self._graph.episodes
+            if episode.has_tag("collective_failure", "progress_stall")
+        ]
+        if self._progress.stalled is True:
+            return True
+        return any(
+            episode.seen_last != OPEN_FUTURE and surely_before(episode, stop.head)
+            for episode in waits
+            if self._progress.stalled is not False
+        )
+
     def _outranks(self, fault: Cause, stop: Cause) -> bool:
         """Whether a fault was there before the decision to stop and explains more than it."""
         head, end = fault.head, stop.head
@@ -375,7 +394,8 @@ class Decider:
         if terminal == "unknown" and self._has_failure_signs():
             terminal = "failed"
         failure_class = COLLECTIVE_UNEXPLAINED if hung else UNEXPLAINED
-        manifestation = "hang" if hung or self._progress.stalled else "unknown"
+        stopped = terminal in ("timeout", "cancelled")
+        manifestation = "hang" if hung or (stopped and self._progress.stalled) else "unknown"
         if not hung and (self._anchor.failed_ranks or self._anchor.first_exit):
             manifestation = "crash"
         return Decision(terminal, manifestation, "unknown", failure_class, dropped=self._dropped)
@@ -424,7 +444,8 @@ def _narrow_by_spread(
     left = [item for item in (domain, *rivals) if item not in _DEVICE_DOMAINS]
     if not left:
         return domain, rivals
-    return left[0], tuple(left[1:])
+    # What remains are readings of the same program: they are no rivals to choose between.
+    return left[0], ()
 
 
 def is_supported(graph: Graph, cause: Cause) -> bool:

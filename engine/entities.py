@@ -6,7 +6,7 @@ distribution, local rank as device index) is marked as inferred.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.hostlist import expand_hostlist
@@ -167,16 +167,29 @@ class Directory:
                 links.rank_gpu.setdefault(placement.rank, set()).add(
                     (node, "#", str(placement.gpu))
                 )
-        seen: set[tuple[Entity, str]] = set()
+        seen: set[tuple[Entity, str, str, str]] = set()
         for observation in observations:
-            entity = observation.entity
-            host = observation.fields.get("host", "")
-            key = (entity, host)
+            fields = observation.fields
+            key = (observation.entity, "", "", "")
+            if fields:
+                key = (
+                    observation.entity, fields.get("host", ""), fields.get("bus", ""),
+                    fields.get("limit", "") if "gpu_index" in fields else "",
+                )  # fmt: skip
             if key in seen:
                 continue
             seen.add(key)
+            entity, host, bus, size = key
+            if bus and not entity.gpu_pci:
+                entity = replace(entity, gpu_pci=normal_pci(bus))
+            if size and not self._is_world(size):
+                # A rank within a sub-communicator is no global rank; its process and device are.
+                entity = replace(entity, rank=None)
             self._note(links, entity, host)
         return links
+
+    def _is_world(self, size: str) -> bool:
+        return not self.world_size or not size.isdigit() or int(size) == self.world_size
 
     def _note(self, links: _Links, entity: Entity, host: str) -> None:
         node = self.names.canonical(entity.node) or self.names.only

@@ -8,7 +8,7 @@ from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST, or_future, or_past
 from engine.normalise import Bounds
 
 # Silence that is not yet a stall: checkpoints, validation and logging intervals take minutes.
-STALL_MIN_US = 20 * MINUTE_US
+STALL_MIN_US = 30 * MINUTE_US
 STALL_STEPS = 20
 
 
@@ -59,7 +59,18 @@ def read_progress(case: Case, bounds: Bounds) -> Progress:
     if dated and OPEN_FUTURE not in (bounds.end, latest):
         gap = max(0, bounds.end - latest)
         period = span_us // span_steps if span_steps else 0
-        stalled = gap > max(STALL_MIN_US, STALL_STEPS * period)
+        stalled = gap > max(STALL_MIN_US, STALL_STEPS * period, _usual_silence(case, gap))
     if not dated:
         earliest, latest = OPEN_PAST, OPEN_FUTURE
     return Progress(last_step, earliest, latest, dated, last_step is not None, stalled, gap)
+
+
+def _usual_silence(case: Case, gap: int) -> int:
+    """Twice the longest pause that the job came back from; the last gap itself is none."""
+    pauses = [
+        stream.largest_gap_us
+        for stream in case.streams
+        if stream.last_step is not None and stream.largest_gap_us is not None
+    ]
+    usual = [pause for pause in pauses if pause * 10 < gap * 9]
+    return 2 * max(usual, default=0)

@@ -19,6 +19,7 @@ from engine.progress import Progress
 
 _ORDER: dict[str, int] = {"definitive": 0, "probable": 1, "ambiguous": 2, "insufficient": 3}
 _LEVELS: tuple[QualityLevel, ...] = ("definitive", "probable", "ambiguous", "insufficient")
+_ACCUSING = frozenset({"gpu", "nvlink", "pcie", "host"})
 TAIL_US = 40 * MINUTE_US
 
 
@@ -75,6 +76,9 @@ class Qualifier:
         if cause.rivals and not supported:
             judgement.rival_domains = cause.rivals
             judgement.reasons.append("rival_domains_fit")
+            if cause.domain in _ACCUSING:
+                # A lean towards a machine accuses it; a lean towards software accuses nobody.
+                cause.domain = self._decision.domain = "unknown"
             _cap(judgement, "ambiguous")
             return judgement
         if not supported:

@@ -9,7 +9,9 @@ from engine.entities import Directory
 from engine.episodes import Episode
 from engine.model.vocabulary import NODE_CULPRIT_DOMAINS, EntityRole, QualityLevel
 
-_RANK_DOMAINS = frozenset({"application", "framework", "data", "unknown"})
+_RANK_DOMAINS = frozenset({"application", "framework", "data"})
+# The engine's own findings about where a collective got stuck name ranks and no domain.
+_LOCATED = frozenset({"rank_never_entered", "rank_lagging"})
 _NOT_OWN = ("collective_failure", "rank_exit", "launcher_report", "store_error", "teardown")
 _ROLE_ORDER: dict[str, int] = {"culprit": 0, "suspect": 1, "victim": 2, "observed": 3}
 
@@ -88,7 +90,8 @@ def _cast_cause(
     cast: Cast, cause: Cause, role: EntityRole, *, graph: Graph, directory: Directory
 ) -> None:
     accused = accused_nodes(cause, directory)
-    name_ranks = cause.domain in _RANK_DOMAINS or bool(accused)
+    software = cause.domain in _RANK_DOMAINS or cause.symptom in _LOCATED
+    name_ranks = software or bool(accused)
     device = cause.domain in ("gpu", "nvlink", "pcie")
     for position, episode in zip(cause.positions, cause.episodes, strict=True):
         subject = episode.subject
@@ -111,7 +114,7 @@ def _cast_cause(
         if subject.filesystem and cause.domain == "storage":
             cast.give("filesystem", subject.filesystem, "", role=role, episode=episode,
                       cause=cause.symptom)  # fmt: skip
-        if name_ranks and cause.head.meaning.accuses | (cause.domain in _RANK_DOMAINS):
+        if name_ranks:
             for rank in _ranks_of(position, episode, named, graph=graph):
                 cast.give(
                     "rank", str(rank), directory.rank_node.get(rank, subject.node), role=role,

@@ -11,7 +11,6 @@ from engine.coverage import CoverageMap
 from engine.decide import Cause, Decision
 from engine.entities import Directory
 from engine.episodes import Episode
-from engine.meanings import AMBIGUOUS_CAUSES
 from engine.model.canonical import canonical_json, short_id
 from engine.model.moment import rfc3339, to_us
 from engine.model.verdict import (
@@ -80,13 +79,12 @@ def write_verdict(findings: Findings, history: History) -> Verdict:
     entities = affected_entities(cast, findings.directory, exhibits, cause_ids)
     nodes, omitted_nodes = affected_nodes(cast, findings.directory)
     ranks, omitted_ranks = affected_ranks(cast)
-    domain, failure_class = _headline(findings, causes)
     fields: dict[str, Any] = {
         "workload": _scoped(findings),
         "terminal_state": decision.terminal,
         "manifestation": decision.manifestation,
-        "domain": domain,
-        "failure_class": failure_class,
+        "domain": decision.domain,
+        "failure_class": decision.failure_class,
         "root_causes": causes,
         "affected_entities": entities,
         "affected_nodes": nodes,
@@ -119,19 +117,6 @@ def write_verdict(findings: Findings, history: History) -> Verdict:
     return seal(_within_ceiling(fields))
 
 
-def _headline(findings: Findings, causes: list[RootCause]) -> tuple[str, str]:
-    decision = findings.decision
-    if findings.judgement.level != "ambiguous" or not causes:
-        return decision.domain, decision.failure_class
-    domains = {cause.domain for cause in causes}
-    domain = next(iter(domains)) if len(domains) == 1 else "unknown"
-    if findings.judgement.rival_domains and domain == "unknown":
-        return domain, decision.failure_class
-    return domain, decision.failure_class if len(causes) == 1 else (
-        AMBIGUOUS_CAUSES if decision.failure_class == AMBIGUOUS_CAUSES else decision.failure_class
-    )
-
-
 def _root_causes(findings: Findings, exhibits: Exhibits) -> list[RootCause]:
     level = findings.judgement.level
     if level == "insufficient":
@@ -139,15 +124,11 @@ def _root_causes(findings: Findings, exhibits: Exhibits) -> list[RootCause]:
     found: list[RootCause] = []
     for cause in findings.decision.causes:
         primary = findings.decision.primary is cause and level in ("definitive", "probable")
-        found.append(_root_cause(findings, cause, cause.domain, primary, exhibits))
-        for rival in findings.judgement.rival_domains:
-            found.append(_root_cause(findings, cause, rival, False, exhibits))
+        found.append(_root_cause(findings, cause, primary, exhibits))
     return found
 
 
-def _root_cause(
-    findings: Findings, cause: Cause, domain: str, primary: bool, exhibits: Exhibits
-) -> RootCause:
+def _root_cause(findings: Findings, cause: Cause, primary: bool, exhibits: Exhibits) -> RootCause:
     head = cause.head
     meaning = head.meaning
     level: QualityLevel = findings.judgement.level
@@ -160,13 +141,13 @@ def _root_cause(
     explains = sorted({findings.graph.episodes[p].episode_id for p in sorted(below)[:MAX_EXPLAINS]})
     return RootCause.model_validate(
         {
-            "cause_id": short_id("rc", cause.symptom, domain, head.episode_id),
+            "cause_id": short_id("rc", cause.symptom, cause.domain, head.episode_id),
             "primary": primary,
             "symptom": cause.symptom,
             "rule": meaning.rule,
-            "domain": domain,
+            "domain": cause.domain,
             "title": meaning.title,
-            "explanation": explain(head, findings.directory),
+            "explanation": _explanation(findings, cause),
             "entity": _entity(cause, findings),
             "onset": Onset(earliest=moment(head.onset_earliest), latest=moment(head.onset_latest)),
             "quality": level,
@@ -174,6 +155,15 @@ def _root_cause(
             "explains": tuple(explains),
         }
     )
+
+
+def _explanation(findings: Findings, cause: Cause) -> str:
+    text = explain(cause.head, findings.directory)
+    rivals = findings.judgement.rival_domains
+    if not rivals:
+        return text
+    domains = ", ".join(sorted({cause.head.meaning.domain, *rivals} - {"unknown"}))
+    return f"{text} It fits equally well in: {domains}."
 
 
 def _entity(cause: Cause, findings: Findings) -> EntityRef:

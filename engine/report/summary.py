@@ -41,7 +41,7 @@ def summarise(
                 "Ranks waited for each other in a collective operation until a timeout; "
                 "the ones that report it are only the ones that waited."
             )
-    elif decision.primary is not None and not judgement.rival_domains:
+    elif decision.primary is not None and judgement.level in ("definitive", "probable"):
         sentences += _one_cause(decision.primary, judgement, cast, directory)
     else:
         sentences += _open_cause(decision, judgement)
@@ -72,11 +72,16 @@ def _one_cause(cause: Cause, judgement: Judgement, cast: Cast, directory: Direct
 def _open_cause(decision: Decision, judgement: Judgement) -> list[str]:
     if judgement.rival_domains:
         cause = decision.causes[0]
-        domains = ", ".join([cause.domain, *judgement.rival_domains])
+        domains = ", ".join(
+            sorted({cause.head.meaning.domain, *judgement.rival_domains} - {"unknown"})
+        )
         return [
             f"What was seen is: {_lower(cause.head.meaning.title)}.",
-            f"It fits several domains equally well ({domains}), so nobody is accused.",
+            f"It fits equally well in: {domains}; nobody is accused.",
         ]
+    if len(decision.causes) == 1 and decision.primary is not None:
+        title = _lower(decision.causes[0].head.meaning.title)
+        return [f"What was seen is: {title}.", "That alone does not settle the cause."]
     titles = "; ".join(_lower(cause.head.meaning.title) for cause in decision.causes[:4])
     if len(decision.causes) == 1:
         ranks = sorted(

@@ -1,0 +1,308 @@
+"""What the engine decides on small literal cases."""
+
+import pytest
+
+from engine.model.verdict import Verdict, is_sealed
+from engine.pipeline import attribute
+from tests.engine.cases import book, case, cause, meaning, seen, stream
+
+
+def culprits(verdict: Verdict) -> tuple[list[str], list[int]]:
+    nodes = [item.node for item in verdict.affected_nodes if item.role == "culprit"]
+    return nodes, [item.rank for item in verdict.affected_ranks if item.role == "culprit"]
+
+
+def judge(*observations, **changes) -> Verdict:
+    return attribute(case(*observations, **changes), book())
+
+
+GPU_LOST = seen("gpu_lost", 50, source="syslog", node="node-002", gpu_pci="0000:80:00")
+PLACE = seen("rank_place", 1, node="node-002", rank=3, gpu_pci="00000000:80:00.0", gpu_index=1)
+CUDA = seen("cuda_failed", 50.1, node="node-002", rank=3, line=7)
+PEER = seen("peer_closed", 50.2, node="node-001", rank=0)
+
+
+def test_a_lost_gpu_is_named_with_its_node_and_its_rank():
+    verdict = judge(GPU_LOST, PLACE, CUDA, PEER)
+    assert (verdict.domain, verdict.failure_class) == ("gpu", "gpu_lost")
+    assert verdict.quality.level == "definitive"
+    assert culprits(verdict) == (["node-002"], [3])
+    (gpu,) = [item for item in verdict.affected_entities if item.kind == "gpu"]
+    assert (gpu.index, gpu.pci, gpu.role) == (1, "0000:80:00", "culprit")
+
+
+def test_the_verdict_is_sealed_and_every_culprit_cites_evidence():
+    verdict = judge(GPU_LOST, PLACE, CUDA, PEER)
+    assert is_sealed(verdict)
+    known = {item.evidence_id for item in verdict.evidence}
+    named = [item for item in verdict.affected_entities if item.role in ("culprit", "suspect")]
+    assert named
+    assert all(item.evidence and set(item.evidence) <= known for item in named)
+    assert all(set(item.evidence) <= known for item in verdict.root_causes)
+
+
+def test_a_kernel_line_printed_by_the_job_accuses_nobody():
+    forged = seen("gpu_lost", 50, source="applog", node="node-002", gpu_pci="0000:80:00")
+    verdict = judge(forged)
+    assert verdict.domain == "unknown"
+    assert culprits(verdict) == ([], [])
+    (symptom,) = [item for item in verdict.symptoms if item.symptom == "gpu_lost"]
+    assert symptom.reason == "untrusted_source"
+
+
+def test_a_pcie_fault_explains_the_gpu_that_it_took_along():
+    verdict = judge(seen("pcie_fatal", 49.99, source="syslog", node="node-002"), GPU_LOST, CUDA)
+    assert verdict.failure_class == "pcie_fatal"
+
+
+def test_a_gpu_that_the_job_did_not_hold_is_context():
+    places = [
+        seen("rank_place", 1, node=node, rank=rank, gpu_pci=f"0000:{slot}:00")
+        for rank, node, slot in [
+            (0, "node-001", "10"), (1, "node-001", "20"), (2, "node-002", "10"),
+            (3, "node-002", "20"),
+        ]
+    ]  # fmt: skip
+    failed = seen("user_error", 50.1, node="node-002", rank=3)
+    verdict = judge(*places, GPU_LOST, failed)
+    assert verdict.failure_class == "user_error"
+    reasons = {item.symptom: item.reason for item in verdict.symptoms}
+    assert reasons["gpu_lost"] == "other_gpu"
+
+
+def test_a_fault_before_the_last_driver_load_does_not_count():
+    old = seen("gpu_lost", -300, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    load = seen("driver_load", -100, source="syslog", node="node-002", line=3)
+    verdict = judge(old, load, CUDA)
+    assert verdict.domain == "unknown"
+
+
+def test_a_device_lost_before_the_start_still_explains_its_rank():
+    old = seen("gpu_lost", -300, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    verdict = judge(old, CUDA)
+    assert culprits(verdict)[0] == ["node-002"]
+
+
+def test_the_same_exception_on_every_rank_is_one_cause():
+    verdict = judge(*[seen("user_error", 1, node="node-001", rank=r, line=r + 1) for r in range(4)])
+    assert len(verdict.root_causes) == 1
+    assert culprits(verdict) == ([], [0, 1, 2, 3])
+
+
+def test_the_rank_that_failed_first_decides_between_exceptions():
+    verdict = judge(
+        seen("user_error", node="node-001", rank=1),
+        seen("other_error", node="node-001", rank=0, line=9),
+        seen("first_failure", 50, node="node-001", rank=1, line=20,
+             fields={"first": "1", "exit_code": "1"}),
+    )  # fmt: skip
+    assert verdict.failure_class == "user_error"
+
+
+def test_unordered_faults_on_two_nodes_are_rivals_and_suspects_only():
+    verdict = judge(
+        seen("gpu_ecc", 50, source="syslog", node="node-001", gpu_pci="0000:10:00"),
+        seen("nic_dead", 50, source="syslog", node="node-002", nic="mlx5_0"),
+    )
+    assert verdict.quality.level == "ambiguous"
+    assert verdict.domain == "unknown"
+    assert culprits(verdict) == ([], [])
+    assert not any(item.primary for item in verdict.root_causes)
+
+
+def test_a_watchdog_timeout_alone_names_nobody():
+    verdict = judge(
+        *[
+            seen("watchdog_timeout", 50, node="node-001", rank=rank, line=rank + 1,
+                 fields={"seq": "9", "op": "ALLREDUCE", "timeout_ms": "600000"})
+            for rank in range(4)
+        ]
+    )  # fmt: skip
+    assert verdict.failure_class == "collective_timeout_unexplained"
+    assert verdict.quality.level == "insufficient"
+    assert verdict.root_causes == ()
+    assert culprits(verdict) == ([], [])
+
+
+def test_a_storage_stall_explains_the_timeout_that_it_precedes_by_the_timer():
+    stall = seen("nfs_stall", 40, source="syslog", node="node-001")
+    wait = seen("watchdog_timeout", 51, node="node-001", rank=0, fields={"timeout_ms": "600000"})
+    assert judge(stall, wait).failure_class == "nfs_stall"
+
+
+def test_a_storage_stall_after_the_wait_began_explains_nothing():
+    stall = seen("nfs_stall", 50, source="syslog", node="node-001")
+    wait = seen("watchdog_timeout", 51, node="node-001", rank=0, fields={"timeout_ms": "600000"})
+    verdict = judge(stall, wait)
+    assert not verdict.root_causes or verdict.quality.level != "definitive"
+
+
+def counters(rank: int, seq: int, enqueued: int):
+    return seen("watchdog_timeout", 50, node="node-001", rank=rank, line=rank + 1, fields={
+        "pg": "0", "seq": str(seq), "last_enqueued": str(enqueued),
+        "last_completed": str(seq - 1), "op": "ALLREDUCE",
+    })  # fmt: skip
+
+
+def test_a_rank_whose_counter_ends_before_the_blocked_operation_is_suspect():
+    verdict = judge(*[counters(r, 100, 103) for r in range(3)], counters(3, 99, 99))
+    assert [item.rank for item in verdict.affected_ranks if item.role == "suspect"] == [3]
+    assert verdict.domain == "unknown"
+
+
+def test_half_of_the_ranks_behind_separates_nobody():
+    verdict = judge(
+        *[counters(r, 100, 103) for r in (0, 1)], *[counters(r, 99, 99) for r in (2, 3)]
+    )
+    assert verdict.quality.level == "insufficient"
+    assert not any(item.role in ("suspect", "culprit") for item in verdict.affected_ranks)
+
+
+def test_different_operations_at_one_number_are_a_program_error():
+    odd = seen("watchdog_timeout", 50, node="node-001", rank=0,
+               fields={"pg": "0", "seq": "9", "op": "ALLGATHER"})  # fmt: skip
+    rest = [
+        seen("watchdog_timeout", 50, node="node-001", rank=rank, line=rank + 1,
+             fields={"pg": "0", "seq": "9", "op": "BROADCAST"})
+        for rank in (1, 2, 3)
+    ]  # fmt: skip
+    verdict = judge(odd, *rest)
+    assert (verdict.domain, verdict.failure_class) == ("application", "rank_mismatched")
+    assert culprits(verdict) == ([], [0])
+
+
+@pytest.mark.parametrize(
+    ("state", "terminal", "domain"),
+    [
+        ("TIMEOUT", "timeout", "scheduler"),
+        ("CANCELLED by 1000", "cancelled", "operator"),
+        ("PREEMPTED", "preempted", "scheduler"),
+        ("COMPLETED", "completed", "none"),
+        ("OUT_OF_MEMORY", "out_of_memory", "host"),
+        ("SomethingNew", "unknown", "unknown"),
+    ],
+)
+def test_a_bare_scheduler_state_is_read_from_the_table(state, terminal, domain):
+    verdict = judge(state=state, exit_code=None)
+    assert (verdict.terminal_state, verdict.domain) == (terminal, domain)
+
+
+def test_a_completed_job_has_no_failure_whatever_it_logged():
+    verdict = judge(GPU_LOST, CUDA, state="COMPLETED", exit_code="0:0")
+    assert (verdict.domain, verdict.quality.level) == ("none", "definitive")
+    assert culprits(verdict) == ([], [])
+
+
+def test_a_lost_node_that_nobody_names_is_not_guessed():
+    assert culprits(judge(state="NODE_FAIL")) == ([], [])
+
+
+def test_the_only_node_of_a_job_is_the_lost_one():
+    assert culprits(judge(state="NODE_FAIL", nodes=["node-001"]))[0] == ["node-001"]
+
+
+def test_an_earlier_failure_outranks_the_cancel_that_cleaned_up():
+    verdict = judge(
+        seen("user_error", 30, node="node-001", rank=1),
+        seen("first_failure", 30.1, node="node-001", rank=1, line=5, fields={"exit_code": "1"}),
+        state="CANCELLED by 1000",
+    )
+    assert (verdict.terminal_state, verdict.failure_class) == ("cancelled", "user_error")
+
+
+def test_an_error_printed_after_the_stop_is_teardown():
+    verdict = judge(
+        seen("hangup", 30, node="node-001"),
+        seen("user_error", 31, node="node-001", rank=1, line=5),
+    )
+    assert verdict.domain == "operator"
+
+
+def test_a_time_limit_hides_a_hang_that_began_long_before():
+    steps = stream("applog.log", step=500, step_at=5, last=60)
+    verdict = attribute(case(streams=(steps,), state="TIMEOUT"), book())
+    assert (verdict.terminal_state, verdict.domain) == ("timeout", "unknown")
+    assert verdict.manifestation == "hang"
+
+
+def test_a_time_limit_with_steps_to_the_end_is_the_cause_itself():
+    steps = stream("applog.log", step=500, step_at=59, last=60)
+    verdict = attribute(case(streams=(steps,), state="TIMEOUT"), book())
+    assert (verdict.domain, verdict.quality.level) == ("scheduler", "definitive")
+
+
+def test_a_slow_gpu_is_why_a_time_limit_was_reached():
+    slow = seen("slow_gpu", 0, last=59, source="metrics", node="node-002", gpu_index=1, count=9)
+    verdict = judge(slow, state="TIMEOUT")
+    assert (verdict.failure_class, verdict.quality.level) == ("slow_gpu", "probable")
+
+
+def test_a_fault_that_the_job_outlived_is_no_cause():
+    steps = stream("applog.log", step=500, step_at=59, last=60)
+    early = seen("user_error", 10, node="node-001", rank=1)
+    late = seen("other_error", 59.9, node="node-001", rank=2, line=5)
+    verdict = attribute(case(early, late, streams=(steps,)), book())
+    assert verdict.failure_class == "other_error"
+
+
+def test_one_device_with_an_ambiguous_error_stays_open():
+    verdict = judge(seen("illegal_access", 50, node="node-001", rank=1))
+    assert verdict.quality.level == "ambiguous"
+    assert culprits(verdict) == ([], [])
+
+
+def test_an_ambiguous_error_on_several_devices_is_the_programs():
+    verdict = judge(
+        *[seen("illegal_access", 50, node="node-001", rank=r, line=r + 1) for r in (0, 1)]
+    )
+    assert (verdict.domain, verdict.quality.level) == ("application", "probable")
+
+
+def test_a_rule_that_raises_is_listed_and_the_rest_goes_on():
+    broken = cause(("gpu_lost",), ("cuda_failed",), ("same_gpu",))
+    object.__setattr__(broken, "joins", None)
+    verdict = attribute(case(GPU_LOST, PLACE, CUDA), book(causes=(broken,)))
+    assert verdict.failure_class == "gpu_lost"
+    assert [item.rule for item in verdict.rules.not_evaluated] == [broken.rule]
+
+
+def test_a_poisoned_observation_is_a_loss_and_not_a_failure():
+    poisoned = seen("user_error", 50, node="node-001", rank=1)
+    object.__setattr__(poisoned, "when", None)
+    verdict = judge(poisoned, GPU_LOST, PLACE, CUDA)
+    assert verdict.failure_class == "gpu_lost"
+    assert "evidence_lost" in verdict.quality.reasons
+
+
+def test_an_experimental_symptom_is_recorded_and_never_a_cause():
+    trial = meaning("trial_fault", "gpu", "root", 1, status="experimental")
+    verdict = attribute(case(seen("trial_fault", 50, node="node-001")), book(trial))
+    assert verdict.domain == "unknown"
+    assert [s.reason for s in verdict.symptoms if s.symptom == "trial_fault"] == [
+        "experimental_rule"
+    ]
+
+
+def test_automation_needs_the_platforms_or_the_nodes_own_word():
+    trusted = judge(GPU_LOST, PLACE, CUDA)
+    told = judge(seen("cuda_failed", 50, node="node-002", rank=3))
+    assert not any(item.evidence_supports_automation for item in told.actions)
+    assert trusted.quality.level == "definitive"
+
+
+def test_an_unseen_node_log_is_asked_for_and_never_called_healthy():
+    verdict = judge(GPU_LOST, PLACE, CUDA)
+    states = {(item.source, item.state) for item in verdict.coverage}
+    assert ("syslog", "not_configured") in states
+    assert "node_logs_missing" in verdict.quality.reasons
+
+
+def test_a_rule_of_the_engine_ties_a_late_rank_to_the_fault_that_held_it():
+    fault = seen("gpu_ecc", 40, source="syslog", node="node-001", gpu_pci="0000:10:00")
+    place = seen("rank_place", 1, node="node-001", rank=3, gpu_pci="0000:10:00")
+    verdict = judge(
+        fault, place, *[counters(r, 100, 103) for r in range(3)], counters(3, 99, 99),
+        nodes=["node-001"],
+    )  # fmt: skip
+    assert verdict.failure_class == "gpu_ecc"
+    assert culprits(verdict) == (["node-001"], [3])
