@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from engine.extract.demux import Identity
 from engine.extract.elastic import Failure, read_failures
 from engine.extract.segment import Line
 from engine.extract.traceback import find_header, read_traceback
@@ -107,11 +108,11 @@ def _traceback(window: Window, line: Line) -> Block | None:
 
 
 def _elastic(window: Window, line: Line) -> Block | None:
-    key = window.identity(line).key
-    before = _table_head(window, line, key)
+    whose = window.identity(line)
+    before = _table_head(window, line, whose)
     after: list[tuple[Line, str]] = []
     rules_left = 1
-    for place, body in window.forward(line, key, lines=40_000, look_bytes=_TABLE_BYTES):
+    for place, body in window.forward(line, whose, lines=40_000, look_bytes=_TABLE_BYTES):
         text = body.strip()
         after.append((place, body))
         if _RULE.match(text):
@@ -135,11 +136,11 @@ class _TableHead:
     new_form: bool
 
 
-def _table_head(window: Window, line: Line, key: str) -> _TableHead:
+def _table_head(window: Window, line: Line, whose: Identity) -> _TableHead:
     """The table's rows above the hit, from its opening rule on."""
     rows: list[tuple[Line, str]] = []
     new_form = "first observed failure" in line.text or line.text.strip().endswith("Failures:")
-    for place, body in window.backward(line, key, lines=40_000, look_bytes=_TABLE_BYTES):
+    for place, body in window.backward(line, whose, lines=40_000, look_bytes=_TABLE_BYTES):
         text = body.strip()
         rows.append((place, body))
         if _RULE.match(text) and (text[0] == "*" or new_form):
@@ -155,14 +156,14 @@ def _oom(window: Window, line: Line) -> Block | None:
     lines = [line]
     if not _OOM_START.search(line.text):
         above: list[Line] = []
-        for place, body in window.backward(line, identity.key, lines=_OOM_LINES):
+        for place, body in window.backward(line, identity, lines=_OOM_LINES):
             above.append(place)
             if _OOM_START.search(body):
                 lines = [*above[::-1], line]
                 break
             if _OOM_END.search(body):
                 break
-    behind = _until(window, line, identity.key)
+    behind = _until(window, line, identity)
     lines += list(behind)
     text = "\n".join(item.text for item in lines if "oom-kill:" in item.text
                      or "Killed process" in item.text)  # fmt: skip
@@ -174,12 +175,12 @@ def _oom(window: Window, line: Line) -> Block | None:
     return Block(lines=lines, fields=fields)
 
 
-def _until(window: Window, line: Line, key: str) -> Iterator[Line]:
+def _until(window: Window, line: Line, whose: Identity) -> Iterator[Line]:
     """The lines of the report behind `line`: to the record of the kill and the kill itself."""
     ended = bool(_OOM_END.search(line.text))
     left = 3
     held: list[Line] = []
-    for place, body in window.forward(line, key, lines=_OOM_LINES, look_bytes=1 << 18):
+    for place, body in window.forward(line, whose, lines=_OOM_LINES, look_bytes=1 << 18):
         if ended:
             return
         if _OOM_START.search(body):
@@ -197,9 +198,9 @@ def _until(window: Window, line: Line, key: str) -> Iterator[Line]:
 
 
 def _oops(window: Window, line: Line) -> Block:
-    key = window.identity(line).key
+    whose = window.identity(line)
     lines = [line]
-    for place, body in window.forward(line, key, lines=_OOPS_LINES):
+    for place, body in window.forward(line, whose, lines=_OOPS_LINES):
         lines.append(place)
         if _OOPS_END.search(body):
             return Block(lines=lines)
@@ -208,9 +209,9 @@ def _oops(window: Window, line: Line) -> Block:
 
 
 def _multiline(window: Window, line: Line) -> Block:
-    key = window.identity(line).key
+    whose = window.identity(line)
     lines = [line]
-    for place, body in window.forward(line, key, lines=_MULTILINE):
+    for place, body in window.forward(line, whose, lines=_MULTILINE):
         if window.stamps.read(place.text, len(place.text) - len(body)) is not None:
             break
         lines.append(place)

@@ -44,8 +44,8 @@ _SRUN_SHARE: Final = 9  # tenths of the first lines
 class Identity:
     """Who wrote a line. `key` tells the streams of one file apart; `body` is where text starts.
 
-    `lead` is where the first marker ends when the line starts with it, else 0: other lines of
-    the same identity start with the same characters.
+    `lead` is the first marker when the line starts with it: other lines of the same identity
+    start with the same characters.
     """
 
     key: str = ""
@@ -56,7 +56,7 @@ class Identity:
     host: str = ""
     cuda_device: int | None = None
     body: int = 0
-    lead: int = 0
+    lead: str = ""
 
 
 class Demultiplexer:
@@ -80,24 +80,29 @@ class Demultiplexer:
         rank = local = pid = cuda = None
         pod = host = ""
         keys: list[str] = []
-        lead = 0
+        lead = ""
         for _ in range(_MAX_PREFIXES):
             start = place
             char = text[place : place + 1]
             if char == "[":
-                if (match := _RANK.match(text, place)) or (match := _MPI.match(text, place)):
+                following = text[place + 1 : place + 2]
+                if following == "r" and (match := _RANK.match(text, place)):
                     rank, place = int(match[1]), match.end()
                     keys.append(f"rank{match[1]}")
-                elif match := _LOCAL.match(text, place):
+                elif following == "d" and (match := _LOCAL.match(text, place)):
                     local, place = int(match[1]), match.end()
                     keys.append(f"local{match[1]}")
-                elif match := _POD.match(text, place):
+                elif following == "p" and (match := _POD.match(text, place)):
                     pod, place = match[1], match.end()
                     keys.append(f"pod{match[1]}/{match[2]}")
-                elif (match := _STAMP.match(text, place)) and self._stands_before_prefix(
-                    text, match.end()
-                ):
-                    place = match.end()
+                elif following.isdigit():
+                    if match := _MPI.match(text, place):
+                        rank, place = int(match[1]), match.end()
+                        keys.append(f"rank{match[1]}")
+                    elif (match := _STAMP.match(text, place)) and self._stands_before_prefix(
+                        text, match.end()
+                    ):
+                        place = match.end()
             elif char == "(":
                 if match := _RAY.match(text, place):
                     pid, host, place = int(match[2]), match[3] or host, match.end()
@@ -116,9 +121,9 @@ class Demultiplexer:
             if place == start:
                 break
             if start == 0 and keys:
-                lead = place - text.endswith(" ", 0, place)
+                lead = text[:place].rstrip(" ")
         keys = list(dict.fromkeys(keys))
-        if match := _NCCL.match(text, place):
+        if "NCCL" in text and (match := _NCCL.match(text, place)):
             host, pid, cuda = match[1], int(match[2]), int(match[4])
             if not keys:
                 keys.append(f"nccl{match[1]}:{match[2]}")
@@ -131,13 +136,13 @@ class Demultiplexer:
                                   or _LOCAL.match(text, place) or _POD.match(text, place)))
             or (char == "(" and bool(_RAY.match(text, place)))
             or (char == "p" and bool(_POD.match(text, place)))
-            or bool(_NCCL.match(text, place))
+            or ("NCCL" in text and bool(_NCCL.match(text, place)))
             or (self._srun and bool(_SRUN.match(text, place)))
         )  # fmt: skip
 
     def _named(self, text: str, identity: Identity) -> Identity:
         if identity.rank is not None or "ank" not in text[:_HEAD_CHARS]:
-            if identity.key or not (match := _NCCL.match(text)):
+            if identity.key or "NCCL" not in text or not (match := _NCCL.match(text)):
                 return identity
             return Identity(
                 f"nccl{match[1]}:{match[2]}", pid=int(match[2]), host=match[1],

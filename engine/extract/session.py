@@ -3,11 +3,12 @@
 import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from engine.extract.decode import DecodedStream, read_whole
 from engine.extract.fact import Fact
 from engine.extract.fold import fold
+from engine.extract.formats import read_structured
 from engine.extract.redact import Redactor
 from engine.extract.scanner import Scanner
 from engine.extract.segment import Segment, SegmentReader
@@ -125,7 +126,7 @@ def _extract_structured(
 ) -> Extraction:
     limit = min(STRUCTURED_BYTES, context.max_bytes or STRUCTURED_BYTES)
     data, more = read_whole(stream, limit)
-    found = _read_structured(data, label, context)
+    found = read_structured(label.source, data, label, context)
     if found is None:
         result = _extract_text(DecodedStream(io.BytesIO(data).read), label, context)
         result.warnings = [*stream.warnings, *result.warnings]
@@ -138,17 +139,11 @@ def _extract_structured(
         result.summaries = list(found.summaries) or result.summaries
         result.lines = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
         result.bytes = len(data)
-        result.warnings = list(stream.warnings)
+        result.warnings = [*stream.warnings, *found.warnings, *result.warnings]
     if more:
         result.truncated = True
         result.warnings.append(f"only the first {limit} bytes were read")
     return result
-
-
-def _read_structured(data: bytes, label: StreamLabel, context: ExtractContext) -> Any:
-    from engine.extract import formats  # the readers build on this module's `Fact`
-
-    return formats.read_structured(label.source, data, label, context)
 
 
 def _extract_text(stream: DecodedStream, label: StreamLabel, context: ExtractContext) -> Extraction:

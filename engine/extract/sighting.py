@@ -187,7 +187,7 @@ class SegmentScan:
             when = self._stamps.read(item.text, body)
             if when is not None:
                 return when
-        return self._window.between(line, identity.key)
+        return self._window.between(line, identity)
 
     def _see_failure(
         self, reader: SignatureReader, reading: Reading, identity: Identity, failure: Failure

@@ -20,7 +20,7 @@ def entity_of(label: StreamLabel, identity: Identity, fields: dict[str, str]) ->
     local_rank = _number(fields, "local_rank")
     pid = _number(fields, "pid")
     return Entity(
-        node=node_of(label, fields.get("host") or identity.host),
+        node=node_of(label, identity.host),
         rank=rank,
         local_rank=identity.local_rank if local_rank is None else local_rank,
         pid=identity.pid if pid is None else pid,

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from engine.extract.demux import Identity
 from engine.extract.segment import Line
 from engine.extract.window import Window
 
@@ -85,7 +86,7 @@ def find_header(window: Window, line: Line) -> Line | None:
         header = next(
             (
                 place
-                for place, body in window.backward(line, identity.key, lines=MAX_LINES)
+                for place, body in window.backward(line, identity, lines=MAX_LINES)
                 if HEADER in body
             ),
             None,
@@ -93,17 +94,17 @@ def find_header(window: Window, line: Line) -> Line | None:
     for _ in range(8):
         if header is None:
             return None
-        earlier = _linked_before(window, header, identity.key)
+        earlier = _linked_before(window, header, identity)
         if earlier is None:
             return header
         header = earlier
     return header
 
 
-def _linked_before(window: Window, header: Line, key: str) -> Line | None:
+def _linked_before(window: Window, header: Line, whose: Identity) -> Line | None:
     """The header of the traceback that the one at `header` follows in its chain."""
     linked = False
-    for count, (place, body) in enumerate(window.backward(header, key, lines=MAX_LINES)):
+    for count, (place, body) in enumerate(window.backward(header, whose, lines=MAX_LINES)):
         if not linked:
             if count > 3:
                 return None
@@ -155,7 +156,7 @@ class _Reader:
 
     def read(self) -> Traceback:
         for line, body in self._window.forward(
-            self._header, self._identity.key, lines=MAX_LINES, look_bytes=1 << 18
+            self._header, self._identity, lines=MAX_LINES, look_bytes=1 << 18
         ):
             text = self._strip(body)
             if text is None or not self._take(line, text):

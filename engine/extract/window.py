@@ -34,31 +34,27 @@ class Window:
         return self._demultiplexer.read(line.text)
 
     def forward(
-        self, line: Line, key: str, *, lines: int, look_bytes: int = LOOK_BYTES
+        self, line: Line, whose: Identity, *, lines: int, look_bytes: int = LOOK_BYTES
     ) -> Iterator[tuple[Line, str]]:
-        """Yield the following lines of identity `key` with their bodies."""
-        return self._walk(line, key, (lines, look_bytes), line_after, line_after_like)
+        """Yield the following lines of identity `whose` with their bodies."""
+        return self._walk(line, whose, (lines, look_bytes), line_after, line_after_like)
 
     def backward(
-        self, line: Line, key: str, *, lines: int, look_bytes: int = LOOK_BYTES
+        self, line: Line, whose: Identity, *, lines: int, look_bytes: int = LOOK_BYTES
     ) -> Iterator[tuple[Line, str]]:
-        """Yield the lines of identity `key` before `line`, the nearest first."""
-        return self._walk(line, key, (lines, look_bytes), line_before, line_before_like)
+        """Yield the lines of identity `whose` before `line`, the nearest first."""
+        return self._walk(line, whose, (lines, look_bytes), line_before, line_before_like)
 
     def _walk(
         self,
         line: Line,
-        key: str,
+        whose: Identity,
         bounds: tuple[int, int],
         step: Callable[[Line], Line | None],
         leap: Callable[[Line, bytes, int], tuple[Line | None, int]],
     ) -> Iterator[tuple[Line, str]]:
         lines, look_bytes = bounds
-        lead = b""
-        if key:
-            identity = self.identity(line)
-            if identity.key == key and identity.lead:
-                lead = line.text[: identity.lead].encode()
+        key, lead = whose.key, whose.lead.encode()
         place: Line | None = line
         while place is not None and lines > 0 and look_bytes > 0:
             if self._lines_left <= 0 or self._bytes_left <= 0:
@@ -81,16 +77,16 @@ class Window:
     def when(self, line: Line, identity: Identity) -> When:
         """The time of a line: its own stamp, else between its neighbours', else the attempt's."""
         own = self.stamps.read(line.text, identity.body)
-        return own if own is not None else self.between(line, identity.key)
+        return own if own is not None else self.between(line, identity)
 
-    def between(self, line: Line, key: str) -> When:
+    def between(self, line: Line, whose: Identity) -> When:
         """The interval between the stamped lines before and after, on the same identity."""
         before = after = None
-        for place, body in self.backward(line, key, lines=4000):
+        for place, body in self.backward(line, whose, lines=4000):
             before = self.stamps.read(place.text, len(place.text) - len(body))
             if before is not None:
                 break
-        for place, body in self.forward(line, key, lines=4000):
+        for place, body in self.forward(line, whose, lines=4000):
             after = self.stamps.read(place.text, len(place.text) - len(body))
             if after is not None:
                 break
