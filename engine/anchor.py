@@ -64,7 +64,9 @@ def find_anchor(episodes: list[Episode], claim: Claim) -> Anchor:
             waiting.update(episode.subject.ranks)
         if is_stop(episode, claim):
             stops.append(episode)
-        if not episode.has_tag("rank_exit", "launcher_report", "process_killed"):
+        if episode.symptom.startswith("sched_") or not episode.has_tag(
+            "rank_exit", "launcher_report", "process_killed"
+        ):
             continue
         own = list(_exits_of(episode))
         exits.extend(own)

@@ -233,6 +233,15 @@ def _look(device: str, node: str, *, is_firm: bool) -> tuple[Key, ...]:
     return (("n", node),) if node else ()
 
 
+def _bare_address(text: str) -> str:
+    """Strip port marks and IPv6 mapping: `10.0.0.2<47042>`, `[::ffff:10.0.0.2]:29500`."""
+    bare = text.split("<", 1)[0].strip("[]")
+    bare = bare.removeprefix("::ffff:")
+    if bare.count(":") == 1:
+        bare = bare.split(":", 1)[0]
+    return bare.strip("[]")
+
+
 def _pointer_keys(episode: Episode, names: NodeNames) -> tuple[Key, ...]:
     keys: set[Key] = set()
     for kind, value in episode.pointers:
@@ -240,5 +249,5 @@ def _pointer_keys(episode: Episode, names: NodeNames) -> tuple[Key, ...]:
             if value.isdigit():
                 keys.add(("r", str(int(value))))
         else:
-            keys.add(("n", names.canonical(value.split("<", 1)[0])))
+            keys.add(("n", names.canonical(_bare_address(value))))
     return tuple(sorted(keys))

@@ -26,6 +26,7 @@ _CASCADE_TAGS = (
     "collective_failure", "rank_exit", "launcher_report", "store_error", "teardown",
     "progress_stall",
 )  # fmt: skip
+_FINISHED = "mark_training_finished"
 _LOCATED_ONLY = frozenset({"rank_never_entered", "rank_lagging"})
 _DEVICE_DOMAINS = frozenset({"gpu", "pcie"})
 
@@ -62,7 +63,7 @@ class Decision:
     coincident: list[Episode] = field(default_factory=list)
     contributing: list[Episode] = field(default_factory=list)
     dropped: dict[int, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    backed: frozenset[str] = frozenset()
 
     @property
     def primary(self) -> Cause | None:
@@ -83,6 +84,7 @@ class Decider:
         self._progress = progress
         self._is_running = is_running
         self._dropped: dict[int, str] = {}
+        self._backed: set[str] = set()
         self._first = frozenset(anchor.first_ranks)
 
     def decide(self) -> Decision:
@@ -96,7 +98,7 @@ class Decider:
         if chosen and chosen[0].tier == 0 and self._hides_hang(chosen[0]):
             return self._unexplained()
         if not chosen:
-            return self._unexplained()
+            return self._finished() or self._unexplained()
         if all(cause.symptom in _LOCATED_ONLY for cause in chosen):
             return self._located(chosen, causes)
         return self._conclude(chosen, causes)
@@ -129,6 +131,10 @@ class Decider:
 
     def _is_backed(self, position: int) -> bool:
         episode = self._graph.episodes[position]
+        if episode.meaning.manifestation == "never_started" and not self._progress.has_output:
+            # Passing trouble at the start counts where nothing shows that the job ever ran.
+            self._backed.add(episode.symptom)
+            return True
         lone = Cause(episode.symptom, [position], [episode], 0, 0, "unknown")
         return is_supported(self._graph, lone)
 
@@ -347,6 +353,7 @@ class Decider:
             chosen,
             ambiguous,
             dropped=self._dropped,
+            backed=frozenset(self._backed),
         )
         used = {id(episode) for cause in chosen for episode in cause.episodes}
         for cause in causes:
@@ -358,6 +365,16 @@ class Decider:
                 else:
                     decision.coincident.append(episode)
         return decision
+
+    def _finished(self) -> Decision | None:
+        """Nobody says how it ended, but the job itself says that it came to its end."""
+        if self._claim.terminal != "unknown" or self._anchor.first_exit is not None:
+            return None
+        if self._has_failure_signs():
+            return None
+        if any(e.symptom == _FINISHED for e in self._graph.episodes):
+            return Decision("completed", "none", "none", NO_FAILURE, dropped=self._dropped)
+        return None
 
     def _located(self, chosen: list[Cause], causes: list[Cause]) -> Decision:
         """It is known where the job got stuck, not why: suspects, and an open cause."""

@@ -60,6 +60,12 @@ class NodeNames:
             return ""
         return self._by_alias.get(name.lower()) or self._by_alias.get(_short(name)) or name
 
+    def learn(self, addresses: dict[str, set[str]]) -> None:
+        """Add addresses that exactly one node of the job uses."""
+        for address, owners in sorted(addresses.items()):
+            if len(owners) == 1:
+                self._by_alias.setdefault(address.lower(), next(iter(owners)))
+
     def is_member(self, name: str) -> bool:
         """Whether the canonical `name` is a node of the job; any is where none are known."""
         return not self.nodes or name in self._members
@@ -168,6 +174,7 @@ class Directory:
                     (node, "#", str(placement.gpu))
                 )
         seen: set[tuple[Entity, str, str, str]] = set()
+        addresses: dict[str, set[str]] = {}
         for observation in observations:
             fields = observation.fields
             key = (observation.entity, "", "", "")
@@ -176,6 +183,10 @@ class Directory:
                     observation.entity, fields.get("host", ""), fields.get("bus", ""),
                     fields.get("limit", "") if "gpu_index" in fields else "",
                 )  # fmt: skip
+                if "peer_addr" in fields and observation.symptom.startswith("mark_"):
+                    owner = self.names.canonical(fields.get("host", ""))
+                    if owner in self.names.nodes:
+                        addresses.setdefault(fields["peer_addr"], set()).add(owner)
             if key in seen:
                 continue
             seen.add(key)
@@ -186,6 +197,7 @@ class Directory:
                 # A rank within a sub-communicator is no global rank; its process and device are.
                 entity = replace(entity, rank=None)
             self._note(links, entity, host)
+        self.names.learn(addresses)
         return links
 
     def _is_world(self, size: str) -> bool:

@@ -54,7 +54,7 @@ def reason(case: Case, book: Rulebook) -> Findings:
     coverage = map_coverage(case, directory, bounds)
     judgement = Qualifier(
         case, graph, decision, coverage, directory=directory, bounds=bounds, progress=progress,
-        losses=sorted([*case.losses, *sifted.losses]),
+        claim=claim, losses=sorted([*case.losses, *sifted.losses]),
     ).judge()  # fmt: skip
     return Findings(
         case,

@@ -23,6 +23,7 @@ class Progress:
     has_steps: bool
     stalled: bool | None
     stalled_for_us: int | None
+    has_output: bool = False
 
     def outlived(self, episode: Episode, settle_us: int) -> bool:
         """Whether steps went on well after the last sighting of an episode."""
@@ -54,6 +55,7 @@ def read_progress(case: Case, bounds: Bounds) -> Progress:
             steps = stream.last_step - (stream.first_step or 0)
             if begin != OPEN_PAST and steps > span_steps:
                 span_us, span_steps = low - begin, steps
+    has_output = any(s.source == "applog" and s.lines > 0 for s in case.streams)
     stalled: bool | None = None
     gap: int | None = None
     if dated and OPEN_FUTURE not in (bounds.end, latest):
@@ -62,7 +64,9 @@ def read_progress(case: Case, bounds: Bounds) -> Progress:
         stalled = gap > max(STALL_MIN_US, STALL_STEPS * period, _usual_silence(case, gap))
     if not dated:
         earliest, latest = OPEN_PAST, OPEN_FUTURE
-    return Progress(last_step, earliest, latest, dated, last_step is not None, stalled, gap)
+    return Progress(
+        last_step, earliest, latest, dated, last_step is not None, stalled, gap, has_output
+    )
 
 
 def _usual_silence(case: Case, gap: int) -> int:

@@ -16,6 +16,7 @@ from engine.model.vocabulary import HARDWARE_DOMAINS, QualityLevel
 from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST
 from engine.normalise import Bounds
 from engine.progress import Progress
+from engine.terminal import Claim
 
 _ORDER: dict[str, int] = {"definitive": 0, "probable": 1, "ambiguous": 2, "insufficient": 3}
 _LEVELS: tuple[QualityLevel, ...] = ("definitive", "probable", "ambiguous", "insufficient")
@@ -38,7 +39,7 @@ class Qualifier:
 
     def __init__(
         self, case: Case, graph: Graph, decision: Decision, coverage: CoverageMap, *,
-        directory: Directory, bounds: Bounds, progress: Progress, losses: list[str],
+        directory: Directory, bounds: Bounds, progress: Progress, claim: Claim, losses: list[str],
     ) -> None:  # fmt: skip
         self._case = case
         self._graph = graph
@@ -48,12 +49,18 @@ class Qualifier:
         self._bounds = bounds
         self._progress = progress
         self._losses = losses
+        self._claim = claim
 
     def judge(self) -> Judgement:
         """Return the judgement."""
         decision = self._decision
         if decision.domain == "none":
-            judgement = Judgement("definitive", ["scheduler_says_completed"])
+            stated = self._claim.terminal == "completed"
+            judgement = (
+                Judgement("definitive", ["scheduler_says_completed"])
+                if stated
+                else Judgement("probable", ["job_says_finished"])
+            )
         elif not decision.causes:
             judgement = Judgement("insufficient", ["no_cause_observed"])
         elif decision.is_ambiguous:
@@ -71,6 +78,10 @@ class Qualifier:
         judgement = Judgement("definitive" if meaning.proof == "direct" else "probable")
         judgement.reasons.append("direct_report" if meaning.proof == "direct" else "inferred")
         supported = is_supported(self._graph, cause)
+        if not supported and cause.symptom in self._decision.backed:
+            judgement.reasons.append("nothing_ran")
+            _cap(judgement, "probable")
+            return judgement
         if supported:
             judgement.reasons.append("corroborated")
         if cause.rivals and not supported:

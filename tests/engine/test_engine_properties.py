@@ -147,7 +147,8 @@ def test_skew_of_five_seconds_per_node_leaves_cause_and_roles(name, first, secon
 def test_shifting_all_clocks_changes_times_only(name, days):
     shift = days * 24 * 60 * MINUTE
     base = workload()
-    assert base.start is not None and base.end is not None
+    assert base.start is not None
+    assert base.end is not None
     later = workload(start=base.start + timedelta(days=days), end=base.end + timedelta(days=days))
     observations = CHAINS[name]()
     found = attribute(Case(later, [moved(item, shift) for item in observations], []), BOOK)
