@@ -22,6 +22,8 @@ from functions.scope.planning import RuleDigests, make_plan, windows_of
 SHIPPED: Final = Path(engine.__file__).resolve().parent.parent / "rules"
 """The rules of this release."""
 
+BUNDLE: Final = "bundle"
+_MAX_NOTES: Final = 20
 _RUNNING: Final = ("RUNNING", "COMPLETING", "SUSPENDED")
 
 
@@ -69,6 +71,7 @@ def _case_of(bundle: LoadedBundle, plan: Plan, collected: list[CollectedItem]) -
         workload = _with_window(workload, streams)
         windows = windows_of(workload)
     reports = [item.report for item in collected]
+    reports += _bundle_report(bundle, plan)
     state = (workload.state or "").upper()
     return Case(
         workload=workload,
@@ -76,17 +79,33 @@ def _case_of(bundle: LoadedBundle, plan: Plan, collected: list[CollectedItem]) -
         streams=streams,
         reports=reports,
         windows=windows,
-        losses=tuple(sorted({*bundle.notes, *_losses(reports)})),
+        losses=tuple(_losses(reports)),
         still_running=state.startswith(_RUNNING) and workload.end is None,
     )
 
 
-def _losses(reports: list[Report]) -> list[str]:
+def _bundle_report(bundle: LoadedBundle, plan: Plan) -> list[Report]:
+    """Say what had to be inferred, or could not be: unknown is a result."""
+    if not bundle.notes:
+        return []
     return [
+        Report(
+            item_id="bundle",
+            connector=BUNDLE,
+            shard="inference",
+            status="partial",
+            reason="; ".join(sorted(bundle.notes)[:_MAX_NOTES]),
+            extraction_digest=plan.extraction_digest,
+        )
+    ]
+
+
+def _losses(reports: list[Report]) -> list[str]:
+    return sorted(
         f"{report.connector} {report.shard}: {report.reason}"
         for report in reports
-        if report.status in ("error", "partial") and report.reason
-    ]
+        if report.status in ("error", "partial") and report.reason and report.connector != BUNDLE
+    )
 
 
 def _with_window(workload: Workload, streams: list[StreamSummary]) -> Workload:

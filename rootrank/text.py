@@ -96,7 +96,8 @@ def _causes(verdict: Verdict, ink: Ink) -> Iterator[str]:
     if not verdict.root_causes:
         return
     is_open = not any(cause.primary for cause in verdict.root_causes)
-    yield ink("Either of" if is_open else "Why", "bold")
+    heading = "Why" if not is_open else "Either of" if len(verdict.root_causes) > 1 else "Suspected"
+    yield ink(heading, "bold")
     for cause in verdict.root_causes:
         yield from _cause(cause, ink, is_open=is_open)
 
@@ -242,9 +243,12 @@ def _footer(verdict: Verdict, ink: Ink) -> Iterator[str]:
     victims = sum(1 for each in verdict.affected_nodes if each.role == "victim")
     if victims:
         notes.append(f"{victims} victim node{'s' if victims > 1 else ''}")
-    failed = [each for each in verdict.connector_reports if each.status in ("error", "skipped")]
-    for each in failed:
-        notes.append(f"{each.connector}: {printable(each.reason or each.status)}")
+    reports = sorted(
+        verdict.connector_reports, key=lambda each: (each.connector, each.reason or "")
+    )
+    for report in reports:
+        if report.status not in ("ok", "empty"):
+            notes.append(f"{report.connector}: {printable(report.reason or report.status)}")
     if verdict.rules.not_evaluated:
         notes.append(f"{len(verdict.rules.not_evaluated)} rules could not be evaluated")
     notes.append(f"rules {verdict.rules.version}, {verdict.attribution_id[:19]}")
