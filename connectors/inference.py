@@ -73,6 +73,7 @@ _JSON_KEYS: tuple[tuple[Source, frozenset[str]], ...] = (
 )  # fmt: skip
 _KEY = re.compile(r'"([A-Za-z_@][\w@]{0,60})" ?:')
 _DUMP_RANK = re.compile(r"(?:^|[^0-9])(\d{1,6})(?:\.(?:pkl|pickle|json|bin))?(?:\.gz|\.zst)?$")
+_METRIC_HOST = re.compile(r'\b(?:Hostname|hostname|node|nodename)"?[=:] ?"([^"\\]{1,253})"')
 _NCCL_HOST = re.compile(rf"(?:^|\s){_HOST}:\d{{1,8}}:\d{{1,8}} \[\d{{1,3}}\] NCCL ")
 _ELASTIC_HOST = re.compile(r"^\s+host +: +(\S{1,253})\s*$", re.M)
 
@@ -140,6 +141,8 @@ def inspect_head(head: bytes, *, path: str) -> _Seen:
         return _Seen(kind, nodes=_syslog_nodes(text))
     if kind == "applog":
         return _Seen(kind, nodes=_applog_nodes(text))
+    if kind == "metrics":
+        return _Seen(kind, nodes=tuple(sorted(set(_METRIC_HOST.findall(text)))[:_MAX_HOSTS]))
     return _Seen(kind)
 
 

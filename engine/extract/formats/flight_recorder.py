@@ -8,9 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
+from engine.extract.fact import fact_line
 from engine.extract.formats.jsontext import JsonValue, as_dict, as_items
 from engine.extract.formats.plain_pickle import read_plain_pickle
-from engine.extract.formats.sheet import Line, Sheet, clean
+from engine.extract.formats.sheet import FAMILIES, Line, Sheet, clean
 from engine.model.observation import Entity, When
 
 MAX_ENTRIES: Final = 100_000
@@ -107,8 +108,9 @@ def _add(
     entity: Entity,
     when: When,
 ) -> None:
-    shown = " ".join(f"{key}={clean(each)}" for key, each in values.items() if clean(each))
-    sheet.add(family, values, lines=lines, entity=entity, when=when, excerpt=f"{family} {shown}")
+    ordered = {key: clean(values.get(key)) for key in FAMILIES[family]}
+    excerpt = fact_line(family, **ordered)
+    sheet.add(family, values, lines=lines, entity=entity, when=when, excerpt=excerpt)
 
 
 def _group(
