@@ -59,6 +59,7 @@ class Sifter:
         self._subject_reasons: dict[tuple[int, str], str] = {}
         self._boots: dict[str, int] = {}
         self._exceptions = Exceptions(case.observations, meanings)
+        self._own_pods = _own_pods(case)
 
     def sift(self) -> Sifted:
         """Return the episodes in a stable order."""
@@ -154,12 +155,16 @@ class Sifter:
             wanted = not observation.entity.node
         if not wanted:
             return ""
+        outside = ""
         for pointer in _NODE_POINTERS:
             if value := observation.fields.get(pointer):
                 node = names.canonical(value)
                 if names.nodes and names.is_member(node):
                     return node
-        return ""
+                outside = outside or node
+        # A record about another node of the cluster must not fall on the job's own.
+        about_machine = meaning.entity not in ("job", "queue")
+        return outside if about_machine and observation.source in _CENTRAL_SOURCES else ""
 
     def _subject_reason(
         self, subject: Subject, observation: Observation, meaning: SymptomDef
@@ -175,11 +180,20 @@ class Sifter:
             elif subject.is_gpu_explicit and self._directory.holds_gpu(subject.gpu) is False:
                 reason = "other_gpu"
             self._subject_reasons[key] = reason
-        if reason == "other_node" and (
-            observation.source in _CENTRAL_SOURCES or meaning.entity in ("job", "queue")
-        ):
-            return ""
+        if reason == "other_node":
+            labelled = self._directory.names.canonical(observation.entity.node)
+            if meaning.entity in ("job", "queue"):
+                return ""
+            if observation.source in _CENTRAL_SOURCES and labelled == subject.node:
+                # Printed on a head node, not about it.
+                return ""
+        if not reason and subject.pod and self._is_foreign_pod(subject.pod):
+            return "other_job"
         return reason
+
+    def _is_foreign_pod(self, pod: str) -> bool:
+        """Whether the job's pods are known by its name and this is none of them."""
+        return bool(self._own_pods) and pod not in self._own_pods
 
     def _is_other_job(self, job: str) -> bool:
         """Whether a record names another job; array tasks have raw ids that we do not know."""
@@ -225,6 +239,13 @@ class Sifter:
             node = self._directory.subject(observation.entity).node
             if at <= start and at > self._boots.get(node, OPEN_PAST):
                 self._boots[node] = at
+
+
+def _own_pods(case: Case) -> frozenset[str]:
+    """Return the pods that carry the job's id or name as their prefix."""
+    prefixes = tuple(name for name in (case.workload.job_id, case.workload.name) if name)
+    pods = {observation.entity.pod for observation in case.observations} - {""}
+    return frozenset(pod for pod in pods if pod.startswith(prefixes))
 
 
 def _unknown_meaning(observation: Observation) -> SymptomDef:
