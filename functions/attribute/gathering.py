@@ -10,6 +10,7 @@ from typing import Any, Final
 from backports import zstd
 
 from connectors.protocol import ConnectorError, TransientError
+from connectors.static import NAME as STATIC
 from engine.case import Case
 from engine.model.canonical import digest_bytes
 from engine.model.moment import from_us
@@ -22,10 +23,11 @@ from functions.adapters.keys import collected_prefix, report_key
 from functions.adapters.object_store import ObjectMissingError, ObjectStore
 from functions.collect.receipt import Receipt
 from functions.scope.planning import windows_of
-from functions.scope.scoping import INFERRED, LOST
+from functions.scope.scoping import INFERRED, LOST, UNREAD
 
 MAX_LOSSES: Final = 50
 """Sentences about losses that a verdict carries; the rest is counted."""
+_NAMED_ERRORS: Final = 3
 _RUNNING: Final = ("RUNNING", "COMPLETING", "SUSPENDED")
 _INFLATED_BYTES: Final = 512 * 1024**2
 """A shard of folded observations is kilobytes; one that inflates beyond this is no shard."""
@@ -99,10 +101,14 @@ class Gathering:
         """Read every shard of every plan; `errors` are what the workflow caught on the way."""
         gathered = Gathered(plans, plan_entry)
         for plan in plans:
-            gathered.losses += [
-                note.removeprefix(LOST) for note in plan.notes if note.startswith(LOST)
+            gathered.losses += _noted(plan, LOST)
+            gathered.reports += [
+                _failure(STATIC, "bundle", each, plan) for each in _noted(plan, UNREAD)
             ]
-        gathered.losses += list(_workflow_losses(errors))
+        gathered.reports += [
+            _failure("workflow", name, reason, plans[0])
+            for name, reason in _workflow_failures(errors)
+        ]
         taken_over = {path for plan in plans[1:] for path in _paths(plan.items)}
         for plan in plans:
             prefix = collected_prefix(plan.attempt_key, plan.generation, plan.collection)
@@ -113,7 +119,6 @@ class Gathering:
         return gathered
 
     def _gather_item(self, gathered: Gathered, plan: Plan, item: PlanItem, *, prefix: str) -> None:
-        name = f"{item.connector} {item.shard}"
         key = report_key(prefix, item.item_id)
         body, trouble = self._read(key)
         if body is None:
@@ -129,31 +134,36 @@ class Gathering:
         if digests != {self.book.extraction_digest}:
             gathered.reports.append(_missing_report(item, plan, "extracted under other rules"))
             return
-        gathered.reports.append(receipt.report)
+        report = receipt.report
         if receipt.observations is not None:
-            self._gather_shard(gathered, receipt.observations, name)
+            losses = self._gather_shard(gathered, receipt.observations)
+            if losses:
+                reason = "; ".join([*([report.reason] if report.reason else []), *losses])
+                report = report.model_copy(update={"status": "partial", "reason": reason})
+        gathered.reports.append(report)
 
-    def _gather_shard(self, gathered: Gathered, entry: ManifestEntry, name: str) -> None:
+    def _gather_shard(self, gathered: Gathered, entry: ManifestEntry) -> list[str]:
+        """Add a shard's observations; returns what of it was lost."""
         body, trouble = self._read(entry.key)
         if body is None:
-            gathered.losses.append(f"{name}: its observations are lost: {trouble}")
-            return
+            return [f"its observations are lost: {trouble}"]
         if digest_bytes(body) != entry.sha256:
-            gathered.losses.append(f"{name}: its observations were changed after they were stored")
-            return
+            return ["its observations were changed after they were stored"]
         try:
             text = _inflate(body)
         except (zstd.ZstdError, ValueError, EOFError) as error:
-            gathered.losses.append(f"{name}: its observations cannot be unpacked ({error})")
-            return
+            return [f"its observations cannot be unpacked ({error})"]
         gathered.read.append(entry)
         observations, streams, errors = decode(text)
-        gathered.losses += [f"{name}: unreadable observation, {error}" for error in errors]
-        strange = [each for each in observations if self._is_strange(each)]
-        if strange:
-            gathered.losses.append(f"{name}: {len(strange)} observations made under other rules")
-        gathered.observations += [each for each in observations if not self._is_strange(each)]
+        sound = [each for each in observations if not self._is_strange(each)]
+        gathered.observations += sound
         gathered.streams += streams
+        losses = [f"unreadable observation, {error}" for error in errors[:_NAMED_ERRORS]]
+        if len(errors) > _NAMED_ERRORS:
+            losses.append(f"{len(errors) - _NAMED_ERRORS} further unreadable observations")
+        if len(sound) < len(observations):
+            losses.append(f"{len(observations) - len(sound)} observations made under other rules")
+        return losses
 
     def _is_strange(self, observation: Observation) -> bool:
         return observation.extraction_digest not in ("", self.book.extraction_digest)
@@ -185,26 +195,36 @@ def _paths(items: Sequence[PlanItem]) -> set[str]:
 
 
 def _missing_report(item: PlanItem, plan: Plan, reason: str) -> Report:
+    return _failure(item.connector, item.shard, reason, plan).model_copy(
+        update={"item_id": item.item_id, "source": item.source}
+    )
+
+
+def _failure(connector: str, shard: str, reason: str, plan: Plan) -> Report:
+    """Return the report that nobody could write: a part that failed before it could."""
     return Report(
-        item_id=item.item_id,
-        connector=item.connector,
-        shard=item.shard,
-        source=item.source,
+        item_id=f"{connector}-{shard}",
+        connector=connector,
+        shard=shard,
         status="error",
         reason=reason,
         extraction_digest=plan.extraction_digest,
     )
 
 
-def _workflow_losses(errors: Mapping[str, Any]) -> Iterator[str]:
+def _noted(plan: Plan, prefix: str) -> list[str]:
+    return [note.removeprefix(prefix) for note in plan.notes if note.startswith(prefix)]
+
+
+def _workflow_failures(errors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     told = {
-        "plan_error": "planning failed, so nothing but the event was read",
-        "collect_error": "collection as a whole failed",
+        "plan_error": ("plan", "planning failed, so nothing but the event was read"),
+        "collect_error": ("collect", "collection as a whole failed"),
     }
-    for name, sentence in told.items():
+    for name, (state, sentence) in told.items():
         error = errors.get(name)
         if isinstance(error, dict):
-            yield f"{sentence} ({str(error.get('Error', 'unknown error'))[:80]})"
+            yield state, f"{sentence} ({str(error.get('Error', 'unknown error'))[:80]})"
 
 
 def _reported_losses(reports: Sequence[Report]) -> list[str]:

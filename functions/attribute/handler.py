@@ -17,7 +17,7 @@ from functions.attribute.judging import AttributeTask, Judging
 from functions.attribute.publishing import PublishTask, announce
 from functions.scope.claiming import Claims
 
-logger = Logger()
+logger = Logger(service="rootrank")
 
 
 def attribute(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from functions.adapters.rulebook import shipped_rulebook, shipped_scanner
 from functions.adapters.services import connect
 from functions.collect.running import CollectTask, Running
 
-logger = Logger()
+logger = Logger(service="rootrank")
 _RESERVE_MS = 20_000
 """Kept back from the function's time to store what there is."""
 

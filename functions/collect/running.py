@@ -39,7 +39,7 @@ class CollectTask(Document):
     retry_count: int = 0
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class _NoBundle:
     """Stands for the static connector where the event names no bundle to read from."""
 

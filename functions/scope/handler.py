@@ -23,7 +23,7 @@ from functions.scope.planning import RuleDigests
 from functions.scope.reception import receive
 from functions.scope.scoping import PlanTask, Scoping
 
-logger = Logger()
+logger = Logger(service="rootrank")
 
 
 def admit(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:

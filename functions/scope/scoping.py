@@ -25,7 +25,9 @@ from functions.scope.claiming import Claims
 from functions.scope.planning import RuleDigests, make_plan
 
 LOST: Final = "lost: "
-"""Notes that start so say what could not be read or known."""
+"""Notes that start so say what a bundle does not tell."""
+UNREAD: Final = "unread: "
+"""Notes that start so say what could not be read at all."""
 INFERRED: Final = "inferred: the attempt's description was read from its logs"
 """The note of a bundle without `workload.yaml`."""
 
@@ -88,9 +90,10 @@ class Scoping:
             absent = (each for each in bundle.declared if each.path in bundle.missing)
             evidence = (*scope.evidence, *bundle.evidence, *absent)
         requests: tuple[EvidenceRequest, ...] = ()
-        if task.collection > 1:
+        earlier = self._earlier(task)
+        if earlier:
             requests = self._requests(task)
-            evidence = self._uncollected(task)
+            evidence = self._uncollected(task, earlier)
         plan = make_plan(
             workload,
             evidence,
@@ -121,7 +124,7 @@ class Scoping:
         except (BundleError, ConnectorError) as error:
             if isinstance(error.__cause__, TransientError):
                 raise error.__cause__ from error
-            return None, (f"{LOST}the bundle could not be read: {error}",)
+            return None, (f"{UNREAD}the bundle could not be read: {error}",)
         notes = tuple(f"{LOST}{note}" for note in bundle.notes)
         return bundle, (*notes, INFERRED) if bundle.is_inferred else notes
 
@@ -131,16 +134,19 @@ class Scoping:
             EvidenceRequest.model_validate(each) for each in current.get("would_change", ())
         )
 
-    def _uncollected(self, task: PlanTask) -> tuple[EvidenceSource, ...]:
+    def _earlier(self, task: PlanTask) -> list[Plan]:
+        """Return the plans of earlier collections; none where planning failed before."""
+        numbers = range(1, task.collection)
+        keys = [plan_key(task.attempt_key, task.generation, number) for number in numbers]
+        return [plan for plan in (read_plan(self.store, key) for key in keys) if plan is not None]
+
+    def _uncollected(self, task: PlanTask, earlier: Sequence[Plan]) -> tuple[EvidenceSource, ...]:
         """Return the evidence of earlier items that left no usable report."""
         left: list[EvidenceSource] = []
-        for collection in range(1, task.collection):
-            earlier = read_plan(self.store, plan_key(task.attempt_key, task.generation, collection))
-            if earlier is None:
-                continue
-            prefix = collected_prefix(task.attempt_key, task.generation, collection)
-            receipts = read_receipts(self.store, prefix, earlier.items)
-            for item in earlier.items:
+        for plan in earlier:
+            prefix = collected_prefix(task.attempt_key, task.generation, plan.collection)
+            receipts = read_receipts(self.store, prefix, plan.items)
+            for item in plan.items:
                 receipt = receipts.get(item.item_id)
                 if receipt is None or receipt.report.status == "error":
                     left += item.evidence

@@ -97,7 +97,7 @@ def emulated_aws(log: TextIO, on_invocation: Callable[[Invocation], None]) -> It
         logging.getLogger(name).setLevel(logging.CRITICAL)
     config: Any = {"stepfunctions": {"execute_state_machine": True}}
     try:
-        with mock_aws(config=config), _repaired(on_invocation), redirect_stdout(log):
+        with mock_aws(config=config), _repaired(on_invocation, log), redirect_stdout(log):
             connect.cache_clear()
             yield
     finally:
@@ -107,7 +107,7 @@ def emulated_aws(log: TextIO, on_invocation: Callable[[Invocation], None]) -> It
 
 
 @contextmanager
-def _repaired(on_invocation: Callable[[Invocation], None]) -> Iterator[None]:
+def _repaired(on_invocation: Callable[[Invocation], None], log: TextIO) -> Iterator[None]:
     create = machines.StateMachine.create_from_cloudformation_json
     repairs: list[tuple[Any, str, Any]] = [
         (machines, "stepfunctions_backends", stepfunctions_parser_backends),
@@ -116,7 +116,7 @@ def _repaired(on_invocation: Callable[[Invocation], None]) -> Iterator[None]:
             "create_from_cloudformation_json",
             classmethod(_substituted(create)),
         ),
-        (LambdaFunction, "_invoke_lambda", _in_process(on_invocation)),
+        (LambdaFunction, "_invoke_lambda", _in_process(on_invocation, log)),
         (StepFunctionResponse, "redrive_execution", _refuse_redrive),
         (URLLib3Session, "send", _refuse_network),
     ]
@@ -150,7 +150,7 @@ def _substituted(create: Any) -> Any:
     return create_from_cloudformation_json
 
 
-def _in_process(on_invocation: Callable[[Invocation], None]) -> Any:
+def _in_process(on_invocation: Callable[[Invocation], None], log: TextIO) -> Any:
     def invoke(function: Any, event: Any = None) -> tuple[str, bool, str]:
         module, name = function.handler.rsplit(".", 1)
         context = LambdaContext(
@@ -159,6 +159,7 @@ def _in_process(on_invocation: Callable[[Invocation], None]) -> Any:
         invocation = Invocation(function.function_name, event)
         try:
             handler = getattr(importlib.import_module(module), name)
+            _log_to(log)
             # What AWS would do: only what survives JSON goes in and comes out.
             answer = handler(json.loads(json.dumps(event)), context)
             text = json.dumps(answer)
@@ -177,6 +178,14 @@ def _in_process(on_invocation: Callable[[Invocation], None]) -> Any:
         return text, invocation.error is not None, ""
 
     return invoke
+
+
+def _log_to(log: TextIO) -> None:
+    """Point the functions' logger here: it took the standard output of when it was made."""
+    for each in logging.getLogger("rootrank").handlers:
+        if isinstance(each, logging.StreamHandler) and each.stream is not log:
+            # Not setStream: it flushes the old stream, which may be closed by now.
+            each.stream = log
 
 
 def _refuse_redrive(_response: Any) -> Any:
