@@ -1,6 +1,7 @@
 """A bundle on this machine as the engine's case: planned, collected and gathered in process."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ SHIPPED: Final = Path(engine.__file__).resolve().parent.parent / "rules"
 
 BUNDLE: Final = "bundle"
 _MAX_NOTES: Final = 20
+_SHORTEST_US: Final = 5_000_000
 _RUNNING: Final = ("RUNNING", "COMPLETING", "SUSPENDED")
 
 
@@ -109,12 +111,16 @@ def _losses(reports: list[Report]) -> list[str]:
 
 
 def _with_window(workload: Workload, streams: list[StreamSummary]) -> Workload:
-    """Take start and end of an undescribed attempt from its own program's stamps."""
-    own = [each for each in streams if each.source == "applog"]
+    """Take start and end of an undescribed attempt from its records and its program's stamps.
+
+    A program that stamps one line only, its last, says nothing of the start.
+    """
+    own = [each for each in streams if each.source in ("applog", "scheduler")]
     firsts = [each.first.earliest_us for each in own if each.first.earliest_us is not None]
     lasts = [each.last.latest_us for each in own if each.last.latest_us is not None]
-    if not firsts or not lasts:
-        return workload
-    return workload.model_copy(
-        update={"start": from_us(min(firsts)), "end": from_us(max(*lasts, *firsts))}
-    )
+    update: dict[str, datetime] = {}
+    if lasts:
+        update["end"] = from_us(max(lasts))
+    if firsts and lasts and min(firsts) + _SHORTEST_US < max(lasts):
+        update["start"] = from_us(min(firsts))
+    return workload.model_copy(update=update)

@@ -157,7 +157,7 @@ def _record_summary(sheet: Sheet, connector: str) -> StreamSummary:
         us for fact in sheet.facts for us in (fact.when.earliest_us, fact.when.latest_us) if us
     ]
     captured = label.captured_at_us
-    seen = [*times, captured] if captured else times
+    seen = [*times, *sheet.moments, *([captured] if captured else ())]
     return StreamSummary(
         stream=label.uri,
         source=label.source,

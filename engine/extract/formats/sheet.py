@@ -67,7 +67,10 @@ class Line:
 
 @dataclass(slots=True)
 class Sheet:
-    """One source with its label and job, its lines, and what was read so far."""
+    """One source with its label and job, its lines, and what was read so far.
+
+    `moments` are times of the job's own records that no fact carries, such as its start.
+    """
 
     data: bytes
     label: StreamLabel
@@ -75,6 +78,7 @@ class Sheet:
     lines: list[Line] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     consumed: set[int] = field(default_factory=set)
+    moments: list[int] = field(default_factory=list)
     _offsets: list[int] = field(default_factory=list)
 
     @classmethod

@@ -78,6 +78,8 @@ def _add_job(sheet: Sheet, record: JobRecord, *, is_other: bool) -> None:
     state, by = full_state(record.state)
     code, signal = split_exit(record.exit)
     derived_code, derived_signal = split_exit(record.derived)
+    if record.start.earliest_us is not None and not is_other:
+        sheet.moments.append(record.start.earliest_us)
     values = {key: each for key, each in record.values.items() if str(each) not in EMPTY}
     values |= {"id": record.id, "step": record.step, "state": state, "by": by}
     values |= {"exit": code, "signal": signal}
