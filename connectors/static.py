@@ -257,13 +257,15 @@ def _united(first: EvidenceSource, second: EvidenceSource) -> EvidenceSource:
 def label_of(entry: EvidenceSource, workload: Workload) -> StreamLabel:
     """Return the stream label of one literal entry.
 
-    A rank's node is taken from the placement. What a job on one node printed was printed there.
+    A rank's node is taken from the placement. What a job printed was printed on one of its nodes,
+    and so may be a log of several hosts: there the host of each line picks the node. A node log
+    without a label in a job of one node may as well be a controller's, and stays without.
     """
     nodes = entry.node
     if not nodes and entry.rank:
         placed = {each.rank: each.node for each in workload.ranks}
         nodes = tuple(sorted({placed[rank] for rank in entry.rank if rank in placed}))
-    if not nodes and entry.source == "applog" and len(workload.nodes) == 1:
+    if not nodes and (entry.source == "applog" or (_may_hold_hosts(entry, workload))):
         nodes = workload.nodes
     return StreamLabel(
         uri=entry.path,
@@ -277,3 +279,7 @@ def label_of(entry: EvidenceSource, workload: Workload) -> StreamLabel:
         boot_time_us=to_us(entry.boot_time) if entry.boot_time else None,
         captured_at_us=to_us(entry.captured_at) if entry.captured_at else None,
     )
+
+
+def _may_hold_hosts(entry: EvidenceSource, workload: Workload) -> bool:
+    return entry.source == "syslog" and len(workload.nodes) > 1

@@ -116,3 +116,14 @@ def test_brackets_stars_and_folders_match_like_a_shell():
 
 def test_a_pattern_of_many_stars_is_quick():
     assert expand_evidence([entry("*a" * 500 + "b")], ["a" * 4000])[1] == ["*a" * 500 + "b"]
+
+
+def test_a_log_of_several_hosts_may_name_any_of_the_jobs_nodes():
+    assert label_of(entry("x", "syslog"), WORKLOAD).nodes == ("n1", "n2")
+    assert label_of(entry("x", "applog"), WORKLOAD).nodes == ("n1", "n2")
+
+
+def test_a_node_log_without_a_label_is_not_given_to_the_only_node():
+    single = WORKLOAD.model_copy(update={"nodes": ("n1",)})
+    assert label_of(entry("x", "syslog"), single).nodes == ()
+    assert label_of(entry("x", "applog"), single).nodes == ("n1",)
