@@ -91,7 +91,7 @@ def _cast_cause(
 ) -> None:
     accused = accused_nodes(cause, directory)
     software = cause.domain in _RANK_DOMAINS or cause.symptom in _LOCATED
-    name_ranks = software or bool(accused)
+    name_ranks = software or bool(accused) or _is_used_up(cause)
     device = cause.domain in ("gpu", "nvlink", "pcie")
     for position, episode in zip(cause.positions, cause.episodes, strict=True):
         subject = episode.subject
@@ -115,7 +115,8 @@ def _cast_cause(
             cast.give("filesystem", subject.filesystem, "", role=role, episode=episode,
                       cause=cause.symptom)  # fmt: skip
         if name_ranks:
-            for rank in _ranks_of(position, episode, named, graph=graph):
+            speaks = named or _is_used_up(cause)
+            for rank in _ranks_of(position, episode, speaks, graph=graph):
                 cast.give(
                     "rank", str(rank), directory.rank_node.get(rank, subject.node), role=role,
                     episode=episode, cause=cause.symptom, reason=cause.symptom,
@@ -191,7 +192,7 @@ def _cast_gpu(
 def accused_nodes(cause: Cause, directory: Directory) -> set[str]:
     """Return the nodes that a cause may name: evidence from the node itself, or an authority."""
     meaning = cause.head.meaning
-    if cause.domain not in NODE_CULPRIT_DOMAINS or not meaning.accuses:
+    if cause.domain not in NODE_CULPRIT_DOMAINS or not meaning.accuses or _is_used_up(cause):
         return set()
     found: set[str] = set()
     for episode in cause.episodes:
@@ -206,6 +207,11 @@ def accused_nodes(cause: Cause, directory: Directory) -> set[str]:
         # Every node saying the same of the world outside is no evidence against any of them.
         return set()
     return found
+
+
+def _is_used_up(cause: Cause) -> bool:
+    """Memory that the job itself used up says nothing about the health of the node."""
+    return cause.head.has_tag("host_oom")
 
 
 def _is_placed(episode: Episode, directory: Directory) -> bool:
