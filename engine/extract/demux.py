@@ -5,7 +5,7 @@ that the label gives.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.model.stream import StreamLabel
@@ -17,6 +17,7 @@ _HEAD_CHARS: Final = 240
 # A stamp that stands before a prefix: 2020-05-05T16:13:44.880Z: [1,12]<stdout>:...
 _STAMP: Final = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:? "
+    r"(?:std(?:out|err) [FP] )?"  # the container runtime interface's log files
 )
 _RANK: Final = re.compile(r"\[rank ?(\d{1,7})\]:? ?")  # [rank3]: Traceback, [rank3]:[E1103 ...
 _MPI: Final = re.compile(r"\[\d{1,6},(\d{1,7})\]<std(?:out|err|diag)> ?: ?")  # [1,3]<stderr>:
@@ -37,6 +38,7 @@ _SYSLOG: Final = re.compile(  # Mar  6 20:00:14 node-1 kernel: ..., or with an I
 )
 # A rank that the line itself names: [Rank 3], [rank: 0], [PG ID 0 PG GUID 0(default_pg) Rank 1]
 _NAMED_RANK: Final = re.compile(r"\[(?:PG [^\]\n]{0,120} )?[Rr]ank:? (\d{1,7})\]")
+_HOST: Final = re.compile(r"([A-Za-z0-9][\w.\-]{0,127}): ?")  # pdsh: node-1: text
 _SRUN_SHARE: Final = 9  # tenths of the first lines
 
 
@@ -66,14 +68,28 @@ class Demultiplexer:
         self._label = label
         self._is_syslog = label.source == "syslog"
         self._srun = not self._is_syslog and _has_srun_labels(label, head)
+        self._hosts = frozenset() if self._srun else _pdsh_hosts(label, head)
 
     def read(self, text: str) -> Identity:
         """The identity of one line."""
         if self._is_syslog:
             return _read_syslog(text)
+        if self._hosts and (match := _HOST.match(text)) and match[1] in self._hosts:
+            return self._behind_host(text, match)
         if not text or text[0] not in _PREFIX_CHARS:
             return self._named(text, Identity()) if text else Identity()
         return self._named(text, self._prefixes(text))
+
+    def _behind_host(self, text: str, match: re.Match[str]) -> Identity:
+        rest = text[match.end() :]
+        inner = self._named(rest, self._prefixes(rest)) if rest else Identity()
+        return replace(
+            inner,
+            key=f"host{match[1]}|{inner.key}",
+            host=match[1],
+            body=match.end() + inner.body,
+            lead=match[0].rstrip(" "),
+        )
 
     def _prefixes(self, text: str) -> Identity:
         place = 0
@@ -176,3 +192,14 @@ def _has_srun_labels(label: StreamLabel, head: str) -> bool:
         known = set(label.ranks)
         return bool(found) and sum(1 for rank in found if rank in known) * 2 >= len(lines)
     return len(found) >= 4 and len(found) * 10 >= len(lines) * _SRUN_SHARE
+
+
+def _pdsh_hosts(label: StreamLabel, head: str) -> frozenset[str]:
+    """The hosts that a parallel shell puts before each line: the label's own, nearly everywhere."""
+    if len(label.nodes) < 2:
+        return frozenset()
+    lines = [line for line in head.splitlines()[:200] if line.strip()]
+    found = [match[1] for line in lines if (match := _HOST.match(line))]
+    known = {host for host in found if host in label.nodes or host.split(".")[0] in label.nodes}
+    named = sum(1 for host in found if host in known)
+    return frozenset(known | set(label.nodes)) if named * 2 >= len(lines) > 0 else frozenset()

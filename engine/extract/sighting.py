@@ -251,7 +251,8 @@ class SegmentScan:
     ) -> None:
         signature = reader.signature
         fields = reading.fields
-        if identity.host and "host" not in fields:
+        entity = entity_of(self._label, identity, fields)
+        if identity.host and "host" not in fields and not _is_node(identity.host, entity.node):
             fields = {**fields, "host": identity.host}
         if identity.cuda_device is not None and "cuda_device" not in fields:
             fields = {**fields, "cuda_device": str(identity.cuda_device)}
@@ -269,7 +270,7 @@ class SegmentScan:
                 name=signature.name,
                 symptom=reading.symptom,
                 kind="block" if signature.block and lines > 1 else "match",
-                entity=entity_of(self._label, identity, fields),
+                entity=entity,
                 fields=fields,
                 identity=signature.identity,
                 when=when,
@@ -280,6 +281,10 @@ class SegmentScan:
             ),
             stream,
         )
+
+
+def _is_node(host: str, node: str) -> bool:
+    return host == node or host.partition(".")[0] == node.partition(".")[0]
 
 
 def _excerpt(text: str, start: int) -> str:

@@ -9,6 +9,8 @@ from engine.model.observation import Entity, Observation, Origin, Sample, When
 from engine.model.stream import StreamLabel
 from engine.model.vocabulary import ObservationKind
 
+MAX_KEYS_ALL_RANKS: Final = 16_384  # per signature over all ranks of one merged log
+MAX_ENTRIES: Final = 50_000  # of one stream in all: some 150 MiB at worst
 _FAR: Final = 1 << 62
 Order = tuple[int, int, str, int, int]
 
@@ -80,6 +82,7 @@ class Tally:
         self._label = label
         self._entries: dict[Key, _Entry] = {}
         self._keys: dict[tuple[int, str], int] = {}
+        self._per_signature: dict[int, int] = {}
 
     def add(self, item: Sighting, stream: str) -> None:
         """Count one sighting; keep it where it is among the first, or the last."""
@@ -109,10 +112,12 @@ class Tally:
         signature, symptom, stream, _, _ = key
         family = (signature, stream)
         seen = self._keys.get(family, 0)
-        if seen >= MAX_KEYS:
-            overflow: Key = (signature, symptom, stream, None, ())
+        whole = self._per_signature.get(signature, 0)
+        if seen >= MAX_KEYS or whole >= MAX_KEYS_ALL_RANKS or len(self._entries) >= MAX_ENTRIES:
+            overflow: Key = (signature, symptom, self._label.uri, None, ())
             return self._entries.setdefault(overflow, _Entry(flags={OVERFLOW}))
         self._keys[family] = seen + 1
+        self._per_signature[signature] = whole + 1
         entry = self._entries[key] = _Entry()
         return entry
 

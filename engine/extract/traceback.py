@@ -24,6 +24,10 @@ _BOX: Final = ("│", "╭", "╰", "|", "┃", "└", "┌")
 _PACKAGE: Final = re.compile(r"(?:site|dist)-packages/([^/\s]+)")
 _STANDARD: Final = re.compile(r"(?:/lib(?:64)?/python\d[\d.]*/|^<frozen )")
 _ESCAPED: Final = re.compile(r":?\s?\\n")
+_EXCEPTION_ENDS: Final = ("Error", "Exception", "Exit", "Interrupt", "Warning", "Iteration",
+                          "Timeout", "Expired", "Failure", "Refused", "Group")  # fmt: skip
+_NO_EXCEPTION: Final = frozenset({"Killed", "Aborted", "Terminated", "Traceback", "Warning", "Info",
+                                  "Error", "Note", "Failures"})  # fmt: skip
 _DIGITS: Final = re.compile(r"\d+")
 
 
@@ -194,7 +198,7 @@ class _Reader:
                 self._frames.append((match[1], match[3]))
         elif text.strip() and not text[0].isspace():
             match = _EXCEPTION.match(text)
-            if match is None:
+            if match is None or not _names_exception(match[1], match[2]):
                 return False
             self._keep(line)
             self._raise(match[1], (match[2] or "").strip())
@@ -241,6 +245,16 @@ class _Reader:
         self._open_headers -= 1
         if self._open_headers <= 0:
             self._after = 0
+
+
+def _names_exception(name: str, message: str | None) -> bool:
+    """Whether `name: message` ends a traceback, and is not some other writer's line."""
+    last = name.rpartition(".")[2]
+    if last in _NO_EXCEPTION or name.endswith((".py", ".sh", ".c", ".cpp", ".cc")):
+        return False
+    if "." in name or last.endswith(_EXCEPTION_ENDS):
+        return True
+    return last[:1].isupper() and message is not None and not last.isupper()
 
 
 def _mask_of(prefix: str) -> re.Pattern[str]:

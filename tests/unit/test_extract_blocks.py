@@ -253,8 +253,10 @@ def test_an_oom_report_names_the_process_that_was_killed() -> None:
 Jun 26 06:20:09 node-1 kernel: [812233.1] python invoked oom-killer: gfp_mask=0xcc0, order=0
 Jun 26 06:20:09 node-1 systemd[1]: Started Session 631 of user user.
 Jun 26 06:20:09 node-1 kernel: [812233.2] Call Trace:
-Jun 26 06:20:09 node-1 kernel: [812233.3] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python,pid=44120,uid=1
-Jun 26 06:20:09 node-1 kernel: [812233.4] Memory cgroup out of memory: Killed process 44120 (python) total-vm:1kB
+Jun 26 06:20:09 node-1 kernel: [812233.3] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),\
+task=python,pid=44120,uid=1
+Jun 26 06:20:09 node-1 kernel: [812233.4] Memory cgroup out of memory: \
+Killed process 44120 (python) total-vm:1kB
 Jun 26 06:20:10 node-1 kernel: [812234.4] other
 """
     (item,) = by_symptom(data, "syslog")["host_oom"]
@@ -280,6 +282,21 @@ def test_a_multiline_block_ends_at_the_next_stamped_line() -> None:
     )
     (item,) = by_symptom(data)["notice"]
     assert item.first.lines == 3
+
+
+def test_a_traceback_that_another_writers_line_cuts_off_is_flagged() -> None:
+    for line in ("Killed", "srun: error: node-1: task 0: Killed", "WARNING: some", "NCCL: x"):
+        data = f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n{line}\n'
+        (item,) = by_symptom(data)["python_exception"]
+        assert (item.flags, item.fields) == (("truncated",), {})
+
+
+def test_exceptions_of_every_name_end_a_traceback() -> None:
+    for name in ("KeyboardInterrupt", "socket.timeout: timed out", "struct.error: short",
+                 "StopIteration", "hydra.errors.X: y", "MyOwn: broke", "SystemExit: 1"):  # fmt: skip
+        data = f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n{name}\n'
+        (item,) = by_symptom(data)["python_exception"]
+        assert item.fields["exception"] == name.split(":")[0]
 
 
 def test_a_long_block_keeps_its_head_and_its_tail() -> None:

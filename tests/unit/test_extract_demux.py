@@ -76,3 +76,21 @@ def test_a_host_picks_one_of_the_labels_nodes() -> None:
 def test_a_single_labelled_rank_is_used_where_the_text_has_none() -> None:
     (item,) = extract("socket refused by 10.0.0.1\n", label(ranks=(5,))).observations
     assert (item.entity.rank, item.stream) == (5, "job.log")
+
+
+def test_a_parallel_shells_host_prefix_tells_nodes_apart() -> None:
+    data = (
+        "node-1: Traceback (most recent call last):\n"
+        "node-2: Traceback (most recent call last):\n"
+        'node-1:   File "a.py", line 1, in one\n'
+        'node-2:   File "b.py", line 1, in two\n'
+        "node-2: KeyError: 2\nnode-1: ValueError: 1\n"
+    )
+    found = extract(data, label(nodes=("node-1", "node-2"))).observations
+    told = {item.entity.node: item.fields["exception"] for item in found}
+    assert told == {"node-1": "ValueError", "node-2": "KeyError"}
+
+
+def test_a_container_runtimes_stamp_and_stream_stand_before_a_rank() -> None:
+    identity = read("2024-01-01T00:00:00.123456789Z stderr F [rank3]: Traceback")
+    assert identity.rank == 3

@@ -25,7 +25,8 @@ LINES = st.sampled_from(
         b'  File "/opt/lib/python3.10/site-packages/torch/x.py", line 2, in f',
         b"OSError: [Errno 28] No space left on device",
         b"During handling of the above exception, another exception occurred:",
-        b"\x1b[1;91mRuntimeError: \x1b[0mCUDA error: uncorrectable \x1b[1mECC\x1b[0m error encountered",
+        b"\x1b[1;91mRuntimeError: \x1b[0mCUDA error: "
+        b"uncorrectable \x1b[1mECC\x1b[0m error encountered",
         b" 12%|#2   | 12/100 [00:01<00:09]\r 13%|#3   | 13/100 [00:01<00:09]\r",
         b"Root Cause (first observed failure):", b"[0]:", b"  rank      : 1 (local_rank: 1)",
         b"  exitcode  : -6 (pid: 7102)", b"============================================",
