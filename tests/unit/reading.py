@@ -42,4 +42,4 @@ def read(
 
 def facts(structured: Structured | None) -> list[str]:
     assert structured is not None
-    return [fact.text for fact in structured.facts]
+    return [fact.text for fact in (*structured.facts, *structured.others)]

@@ -21,7 +21,7 @@ from engine.extract.formats.kubernetes import (
     read_kubernetes_yaml,
 )
 from engine.extract.formats.series import Series, read_series
-from engine.extract.formats.sheet import Sheet
+from engine.extract.formats.sheet import OTHER, Sheet
 from engine.extract.formats.slurm import read_slurm_text
 from engine.extract.formats.slurm_json import read_slurm_json
 from engine.model.observation import Observation, StreamSummary, When
@@ -60,9 +60,14 @@ class FormatContext(Protocol):
 
 @dataclass(slots=True)
 class Structured:
-    """What was read, and what is left: `(line number, byte offset, bytes)` a line."""
+    """What was read, and what is left: `(line number, byte offset, bytes)` a line.
+
+    `others` are facts about other jobs, pods and nodes. They are not scanned: a rule that reads
+    `reason=OOMKilled` must not find another job's.
+    """
 
     facts: list[Fact] = field(default_factory=list)
+    others: list[Fact] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
     summaries: list[StreamSummary] = field(default_factory=list)
     unconsumed: list[tuple[int, int, bytes]] = field(default_factory=list)
@@ -78,15 +83,15 @@ def read_structured(
     sheet = Sheet.of(data, label, context.workload)
     result = Structured()
     if data[:1] == b"\x80" and _guarded(sheet, result, "pickle", lambda: _pickle(sheet)):
-        result.facts = sheet.facts
+        _take_facts(result, sheet)
         result.summaries = [_record_summary(sheet, context.connector)]
         return result
     documents = list(read_json_values(sheet))
     series: list[Series] = []
     _read_text(source, sheet, documents, result=result, series=series)
-    if not sheet.consumed:
+    if not sheet.consumed and not sheet.facts:
         return None
-    result.facts = sheet.facts
+    _take_facts(result, sheet)
     result.unconsumed = sheet.unconsumed()
     if series:
         result.observations = detect(
@@ -100,6 +105,12 @@ def read_structured(
     else:
         result.summaries = [_record_summary(sheet, context.connector)]
     return result
+
+
+def _take_facts(result: Structured, sheet: Sheet) -> None:
+    for fact in sheet.facts:
+        family = fact.text.split(" ", 1)[0]
+        (result.others if OTHER in family else result.facts).append(fact)
 
 
 def _pickle(sheet: Sheet) -> None:

@@ -1,6 +1,7 @@
 """Output of tools that describe a node: nvidia-smi, ibstat, lspci, df, dcgmi.
 
-Only what reads as a state is taken; the rest stays text for ordinary signatures.
+Only what reads as a state is taken. Details and faults of `nvidia-smi` also stay text, because
+ordinary signatures know their wording better.
 """
 
 import re
@@ -92,7 +93,7 @@ class _Inventory:
                 line, entity=entity, index=index, pci=pci, name=match[2], state=state,
                 message=message if ecc and ecc[1] != "0" else None,
             )  # fmt: skip
-            return True
+            return not bad
         if match := _QUERY_GPU.match(line.text):
             self.gpu = match[1]
             self._add_gpu(
@@ -106,7 +107,6 @@ class _Inventory:
                     line, entity=Entity(node=self.node, gpu_pci=self.gpu), pci=self.gpu,
                     state="unhealthy", message=f"{match[1].strip()}: {match[2].strip()}",
                 )  # fmt: skip
-            return True
         return False
 
     def _link(self, line: Line) -> bool:

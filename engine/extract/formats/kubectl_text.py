@@ -156,7 +156,7 @@ def _event_row(cluster: Cluster, row: _Row) -> None:
             "count": (last and last[2]) or row.cells.get("COUNT"),
             "message": row.cells.get("MESSAGE"),
         },
-        node="",
+        node=row.cells.get("SOURCE", "").partition(", ")[2],
         when=_aged(cluster.sheet, row.cells.get("LAST SEEN", "")),
         lines=[row.line],
     )

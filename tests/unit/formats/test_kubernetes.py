@@ -88,7 +88,8 @@ def test_a_node_condition_is_about_the_node_and_strangers_are_marked():
         "k8s.condition kind=Node name=a type=Ready status=False reason=KubeletNotReady",
         "k8s-other.condition kind=Node name=b type=Ready status=False reason=KubeletNotReady",
     ]
-    assert [fact.entity.node for fact in structured.facts] == ["a", ""]
+    assert [fact.entity.node for fact in structured.facts] == ["a"]
+    assert [fact.entity.node for fact in structured.others] == [""]
 
 
 def test_an_event_spans_from_its_first_to_its_last_sighting():

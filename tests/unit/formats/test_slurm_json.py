@@ -82,8 +82,8 @@ def test_json_lines_of_epilogs_are_read_one_by_one():
         '{"SLURM_JOB_ID": "4", "SLURM_JOB_EXIT_CODE": "11", "SLURM_JOB_EXIT_CODE2": "0:11"}\n'
     )
     assert facts(read("scheduler", text, job_id="4")) == [
-        "slurm-other.job id=3 exit=3 signal=0",
         "slurm.job id=4 exit=0 signal=11",
+        "slurm-other.job id=3 exit=3 signal=0",
     ]
 
 

@@ -44,7 +44,7 @@ JobID          State      ExitCode
     assert facts(read("scheduler", table, job_id="77"))[0] == (
         "slurm.job id=77 state=OUT_OF_MEMORY exit=0 signal=125"
     )
-    assert facts(read("scheduler", table, job_id="78"))[1] == (
+    assert facts(read("scheduler", table, job_id="78"))[0] == (
         "slurm.job id=78 state=CANCELLED exit=0 signal=0"
     )
 
@@ -95,8 +95,8 @@ def test_of_a_requeued_job_the_run_that_fits_the_attempts_start_counts():
     )
     found = facts(read("scheduler", text, job_id="9", start="2025-01-01T02:00:03"))
     assert found == [
-        "slurm-other.job id=9 state=NODE_FAIL exit=0 signal=0",
         "slurm.job id=9 state=FAILED exit=1 signal=0",
+        "slurm-other.job id=9 state=NODE_FAIL exit=0 signal=0",
     ]
 
 
@@ -147,7 +147,7 @@ def test_a_drained_node_that_the_job_did_not_run_on_is_a_stranger():
         'slurm.node node=node-001 reason="Prolog error" by=slurm',
         'slurm-other.node node=node-002 reason="Prolog error" by=slurm',
     ]
-    assert [fact.entity.node for fact in structured.facts] == ["node-001", ""]
+    assert [fact.entity.node for fact in structured.others] == [""]
 
 
 def test_squeue_reasons_are_not_taken_for_nodes():
@@ -179,4 +179,4 @@ def test_a_host_list_without_end_does_not_hang():
         "Low RealMemory slurm 2018-05-17T01:05:47 n[0-999999999999]\n"
     )
     structured = read("scheduler", text, nodes=("n1",))
-    assert len(structured.facts) <= 101
+    assert len(structured.others) <= 101
