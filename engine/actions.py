@@ -7,6 +7,8 @@ from engine.qualify import Judgement
 from engine.roles import Cast, Part
 
 _OUT_OF_SERVICE = frozenset({"reset_gpu", "reboot_node", "drain_node", "replace_node"})
+# A host or network cause above tier 1 may be software (a driver upgrade, a full table).
+_DEVICE_DOMAINS = frozenset({"gpu", "nvlink", "pcie"})
 # Memory that a job used up says nothing about the health of the node.
 _NOT_HARDWARE_TAGS = ("host_oom",)
 
@@ -63,7 +65,7 @@ def _carries(
         or action not in _OUT_OF_SERVICE
         or judgement.level != "definitive"
         or primary.domain not in HARDWARE_DOMAINS
-        or primary.head.meaning.tier > 1
+        or (primary.domain not in _DEVICE_DOMAINS and primary.head.meaning.tier > 1)
         or primary.head.has_tag(*_NOT_HARDWARE_TAGS)
     ):
         return False
