@@ -12,6 +12,7 @@ from engine.model.moment import to_us
 from engine.model.observation import When
 
 _NAME = re.compile(r"^Name: {1,40}(\S{1,253})\s*$")
+_AFTER_OBJECT = re.compile(r"^(?:Name: {1,40}\S|NAME(?:SPACE)? {2,}|LAST SEEN {2,}|\$ |# |===|---)")
 _FIELD = re.compile(r"^( *)([A-Za-z0-9][A-Za-z0-9 ./()-]{0,60}?):(?: +(.*))?$")
 _DASH_ROW = re.compile(r"^ *-{2,}(?: +-{2,})*\s*$")
 _AGE_COUNT = re.compile(r"^(\S{1,24})(?: \(x(\d{1,9}) over (\S{1,24})\))?$")
@@ -181,7 +182,7 @@ def _read_described(sheet: Sheet, cluster: Cluster, index: int) -> int | None:
     if not match:
         return None
     stop = index + 1
-    while stop < len(sheet.lines) and not _NAME.match(sheet.lines[stop].text):
+    while stop < len(sheet.lines) and not _AFTER_OBJECT.match(sheet.lines[stop].text):
         stop += 1
     described = _Described(match[1])
     at = index + 1

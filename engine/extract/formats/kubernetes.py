@@ -49,15 +49,13 @@ class Cluster:
     def finish(self) -> None:
         """Add the facts; what belongs to other pods and nodes is marked as other.
 
-        A pod belongs to the job if its name or a job label holds the job's id or name. Where
-        nothing in the source does, the source is taken to be about this job only.
+        A pod belongs to the job if its name or a job label holds the job's id or name. Where no
+        object of its kind does, the source is taken to be about this job only.
         """
         wanted = self._wanted()
-        some_own = any(
-            _is_named(each, wanted) for each in self.pending if each.kind not in ("node", "")
-        )
+        kinds = {each.kind for each in self.pending if _is_named(each, wanted)}
         for each in self.pending:
-            is_other = self._is_other(each, wanted, some_own=some_own)
+            is_other = self._is_other(each, wanted, named_kinds=kinds)
             self.sheet.add(
                 each.family,
                 each.values,
@@ -73,10 +71,10 @@ class Cluster:
         names = {workload.job_id, workload.name or ""}
         return tuple(sorted(name.lower() for name in names if len(name) > 2))
 
-    def _is_other(self, each: Pending, wanted: tuple[str, ...], *, some_own: bool) -> bool:
+    def _is_other(self, each: Pending, wanted: tuple[str, ...], *, named_kinds: set[str]) -> bool:
         if each.kind == "node":
             return self.sheet.is_other_node(each.subject)
-        return some_own and bool(each.kind) and not _is_named(each, wanted)
+        return each.kind in named_kinds and not _is_named(each, wanted)
 
     def _entity(self, each: Pending) -> Entity:
         entity = self.sheet.node_entity(each.node)

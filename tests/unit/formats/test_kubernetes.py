@@ -206,3 +206,21 @@ def test_deep_and_odd_objects_never_raise():
     assert kube("apiVersion: v1\nkind: Pod\nstatus: 5\n") is not None
     assert kube(json.dumps({"kind": "Pod", "apiVersion": 1, "status": {"containerStatuses": [3]}}))
     assert kube("apiVersion: " + "[" * 5000) is None
+
+
+def test_pods_that_do_not_carry_the_jobs_name_are_its_own_where_no_pod_does():
+    text = """\
+Name:         llm-sft-67543
+Kind:         Workload
+Status:
+  Conditions:
+    Reason:                PodsReadyTimeout
+    Status:                True
+    Type:                  Evicted
+
+NAME       READY   STATUS      RESTARTS   AGE   IP       NODE
+worker-0   0/1     OOMKilled   0          58s   <none>   node-002
+"""
+    structured = kube(text)
+    assert structured.others == []
+    assert any("name=worker-0 reason=OOMKilled" in each for each in facts(structured))
