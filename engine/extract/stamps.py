@@ -10,6 +10,25 @@ from dataclasses import replace
 from typing import Final
 
 from engine.extract.calendar import Calendar
+from engine.extract.stamp_forms import (
+    CTIME,
+    DATED,
+    EPOCH,
+    GLOG,
+    GSP_TIME,
+    ISO,
+    KERNEL_UPTIME,
+    KMSG,
+    MONTH_DAY,
+    MONTHS,
+    SHORT,
+    SLASHED,
+    STOPPED_AT,
+    SYSLOG,
+    TIME_ONLY,
+    UPTIME,
+    micros,
+)
 from engine.model.moment import to_us
 from engine.model.observation import TimeBasis, When
 from engine.model.stream import StreamLabel
@@ -17,39 +36,9 @@ from engine.model.workload import Workload
 
 _SECOND: Final = 1_000_000
 _HEAD_CHARS: Final = 72  # how far behind the line start, or behind its prefix, a stamp may begin
-_MONTHS: Final = {
-    name: number
-    for number, name in enumerate(
-        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1
-    )
-}
-_FRACTION = r"(?:[.,:](\d{1,9})(?!\d))?"
-_CLOCK = r"(\d\d):(\d\d):(\d\d)" + _FRACTION
-_ZONE = r" ?(Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d\b)?"
-
-# 2023-04-29 06:00:41.120, 2020-05-05T16:13:44.880Z, 2025/01/10 15:27:25, 2025-02-25_20:12:31
-_ISO: Final = re.compile(r"(\d{4})[-/](\d\d?)[-/](\d\d?)[T _]{1,2}" + _CLOCK + _ZONE)
-_SHORT: Final = re.compile(r"(\d\d)-(\d\d)-(\d\d) " + _CLOCK + _ZONE)  # 22-09-01 02:31:11.512
-_SLASHED: Final = re.compile(r"(\d\d)/(\d\d)/(\d{4}),? " + _CLOCK + _ZONE)  # 29/04/2023 06:00:58
-_MONTH_DAY: Final = re.compile(r"(\d\d)[-/](\d\d) " + _CLOCK)  # vLLM: INFO 04-29 06:00:58
-# glog and c10 write month * 100 + day, so January to September take three digits in c10:
-# I1103 12:01:13.644929, E626 06:24:44.448988908, I20230429 06:00:58.120000
-_GLOG: Final = re.compile(r"[IWEFD](\d{4})?(\d{3,4}) " + _CLOCK)
-_SYSLOG: Final = re.compile(r"([A-Z][a-z]{2}) {1,2}(\d\d?) " + _CLOCK + r"(?: (\d{4})\b)?")
-_CTIME: Final = re.compile(  # Mon Mar  6 20:00:14 2023, Sat Apr 29 06:00:58 UTC 2023
-    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}(\d\d?) " + _CLOCK + r"(?: ([A-Z]{3,5}))? (\d{4})\b"
-)
-_DATED: Final = re.compile(r"([A-Z][a-z]{2}) {1,2}(\d\d?) (\d{4}) " + _CLOCK)  # fabric manager
-_UPTIME: Final = re.compile(r"\[ {0,12}(\d{1,9})\.(\d{2,9})\]")  # [449001.120117], [  123.45][ T1]
-_KMSG: Final = re.compile(r"\d{1,4},\d{1,12},(\d{1,18}),[^;\n]{0,40};")  # 4,1234,5678901,-;
-_EPOCH: Final = re.compile(r"(\d{10})(?:\.(\d{1,9}))?(\d{3}|\d{6}|\d{9})?(?=[\s:\]|,;]|$)")
-_TIME_ONLY: Final = re.compile(_CLOCK + r"(?=[\s\]|,:]|$)")  # [15:57:44]
-_STOPPED_AT: Final = re.compile(r" AT (?=\d{4}-\d\d-\d\dT)")  # *** STEP ... CANCELLED AT 2025-...
-_KERNEL_UPTIME: Final = re.compile(r"kernel: \[ {0,12}(\d{1,9})\.(\d{3,9})\]")
-# GSP RPC history: a column of microseconds since the epoch in hex, after the line's own stamp
-_GSP_TIME: Final = re.compile(r"\b0x000[5-9a-f]([0-9a-f]{12})\b")
 _NAIVE: Final = ("local", "yearless", "neighbour")
 _QUARTER: Final = 900 * _SECOND
+_REMEMBERED: Final = 4096
 _OPENERS: Final = " \t[<(|"
 
 
@@ -71,6 +60,8 @@ class StampReader:
         self._may_shift = label.source == "applog" and not (label.timezone or workload.timezone)
         self._naive: tuple[int, int] | None = None
         self._shift = (0, 0)
+        self._years: dict[tuple[int, int], int] = {}
+        self._recent: dict[str, When | None] = {}
 
     @property
     def attempt(self) -> When:
@@ -90,8 +81,8 @@ class StampReader:
             when = self._at(text, body)
         if when is None:
             when = self._near(text, body)
-        if when is None and (match := _STOPPED_AT.search(text)):
-            iso = _ISO.match(text, match.end())
+        if when is None and (match := STOPPED_AT.search(text)):
+            iso = ISO.match(text, match.end())
             when = self._iso(iso) if iso else None
         if when is not None and when.clock != "boot" and when.earliest_us is not None:
             self._seen_us = when.earliest_us
@@ -164,14 +155,25 @@ class StampReader:
         if char.isdigit():
             for pattern, reader in self._NUMERIC:
                 if match := pattern.match(text, place):
-                    when = reader(self, match)
+                    when = self._remembered(match, reader)
                     if when is not None:
                         return when
         elif char.isupper():
             for pattern, reader in self._WORDED:
                 if match := pattern.match(text, place):
-                    return reader(self, match)
+                    return self._remembered(match, reader)
         return None
+
+    def _remembered(self, match: re.Match[str], reader: Callable[..., When | None]) -> When | None:
+        """Read a stamp once: in a storm many lines carry the same."""
+        if match.re is TIME_ONLY:
+            return reader(self, match)
+        text = match[0]
+        if text not in self._recent:
+            if len(self._recent) >= _REMEMBERED:
+                self._recent.clear()
+            self._recent[text] = reader(self, match)
+        return self._recent[text]
 
     def _near(self, text: str, body: int) -> When | None:
         """A stamp a little behind the start: `INFO:root:2024-...`, `[NeMo W 2024-...`."""
@@ -213,7 +215,7 @@ class StampReader:
 
     def _syslog_form(self, match: re.Match[str]) -> When | None:
         name, day, *clock, year = match.groups()
-        month = _MONTHS.get(name)
+        month = MONTHS.get(name)
         if month is None:
             return None
         if year:
@@ -222,7 +224,7 @@ class StampReader:
 
     def _ctime(self, match: re.Match[str]) -> When | None:
         name, day, *clock, zone_text, year = match.groups()
-        month = _MONTHS.get(name)
+        month = MONTHS.get(name)
         if month is None:
             return None
         zone_text = zone_text if zone_text in ("UTC", "GMT") else None
@@ -230,13 +232,13 @@ class StampReader:
 
     def _dated(self, match: re.Match[str]) -> When | None:
         name, day, year, *clock = match.groups()
-        month = _MONTHS.get(name)
+        month = MONTHS.get(name)
         return self._stamp(int(year), month, int(day), clock, None) if month else None
 
     def _uptime(self, match: re.Match[str]) -> When | None:
         if not self._syslog:
             return None
-        us, width = _micros(match[2])
+        us, width = micros(match[2])
         earliest = int(match[1]) * _SECOND + us
         return When(earliest, earliest + width, "uptime", "boot")
 
@@ -249,7 +251,7 @@ class StampReader:
         seconds, fraction, more = match.groups()
         if fraction and more:
             return None
-        us, width = _micros(fraction or more)
+        us, width = micros(fraction or more)
         earliest = int(seconds) * _SECOND + us
         if not 946_684_800 <= int(seconds) < 4_102_444_800:  # the years 2000 to 2100
             return None
@@ -291,7 +293,7 @@ class StampReader:
         )
         if span is None:
             return None
-        us, width = _micros(fraction)
+        us, width = micros(fraction)
         basis: TimeBasis = "stamp" if zone_text else "local"
         return When(span[0] + us, span[1] + us + width, basis, self._clock)
 
@@ -301,12 +303,18 @@ class StampReader:
         )
         if anchor is None:
             return None
-        year = self._calendar.year_of(anchor)
-        read = (
-            self._stamp(candidate, month, day, clock, None)
-            for candidate in (year - 1, year, year + 1)
-        )
-        when = self._nearest([item for item in read if item is not None])
+        year = self._years.get((month, day))
+        if year is None:
+            middle = self._calendar.year_of(anchor)
+            read = (
+                self._stamp(candidate, month, day, clock, None)
+                for candidate in (middle - 1, middle, middle + 1)
+            )
+            nearest = self._nearest([item for item in read if item is not None])
+            if nearest is None or nearest.earliest_us is None:
+                return None
+            year = self._years[month, day] = self._calendar.year_of(nearest.earliest_us)
+        when = self._stamp(year, month, day, clock, None)
         return replace(when, basis="yearless") if when else None
 
     def _nearest(self, candidates: list[When]) -> When | None:
@@ -331,10 +339,10 @@ class StampReader:
         """A line with both stamps gives the boot time; lines that agree make it sharper."""
         if self._boot_given or when.earliest_us is None or when.latest_us is None:
             return
-        match = _KERNEL_UPTIME.search(text, 0, 200)
+        match = KERNEL_UPTIME.search(text, 0, 200)
         if match is None:
             return
-        up = int(match[1]) * _SECOND + _micros(match[2])[0]
+        up = int(match[1]) * _SECOND + micros(match[2])[0]
         low, high = when.earliest_us - up, when.latest_us - up
         if self._boot is not None and self._boot[0] <= high and low <= self._boot[1]:
             low, high = max(low, self._boot[0]), min(high, self._boot[1])
@@ -347,44 +355,33 @@ class StampReader:
         """
         if self._boot is not None:
             return
-        up, hex_us = _UPTIME.match(text), _GSP_TIME.search(text)
+        up, hex_us = UPTIME.match(text), GSP_TIME.search(text)
         if up and hex_us:
             low = int(hex_us[0], 16) - int(up[1]) * _SECOND
             self._boot = (low, low + 120 * _SECOND)
 
     _NUMERIC: Final[tuple[tuple[re.Pattern[str], Callable[..., When | None]], ...]] = (
-        (_ISO, _iso),
-        (_SHORT, _short),
-        (_SLASHED, _slashed),
-        (_MONTH_DAY, _month_day),
-        (_TIME_ONLY, _time_only),
-        (_EPOCH, _epoch),
-        (_KMSG, _kmsg),
+        (ISO, _iso),
+        (SHORT, _short),
+        (SLASHED, _slashed),
+        (MONTH_DAY, _month_day),
+        (TIME_ONLY, _time_only),
+        (EPOCH, _epoch),
+        (KMSG, _kmsg),
     )
     _WORDED: Final[tuple[tuple[re.Pattern[str], Callable[..., When | None]], ...]] = (
-        (_GLOG, _glog),
-        (_SYSLOG, _syslog_form),
-        (_DATED, _dated),
-        (_CTIME, _ctime),
+        (GLOG, _glog),
+        (SYSLOG, _syslog_form),
+        (DATED, _dated),
+        (CTIME, _ctime),
     )
     _LOOSE: Final[tuple[tuple[re.Pattern[str], Callable[..., When | None]], ...]] = (
-        (_ISO, _iso),
-        (_SLASHED, _slashed),
-        (_GLOG, _glog),
-        (_MONTH_DAY, _month_day),
-        (_UPTIME, _uptime),
+        (ISO, _iso),
+        (SLASHED, _slashed),
+        (GLOG, _glog),
+        (MONTH_DAY, _month_day),
+        (UPTIME, _uptime),
     )
-
-
-def _micros(fraction: str | None) -> tuple[int, int]:
-    """Microseconds of a fraction's digits, and how wide one unit of its last digit is less one."""
-    if not fraction:
-        return 0, _SECOND - 1
-    digits = len(fraction)
-    if digits >= 6:
-        return int(fraction[:6]), 0
-    unit = 10 ** (6 - digits)
-    return int(fraction) * unit, unit - 1
 
 
 def _clock_of(label: StreamLabel) -> str:

@@ -11,6 +11,7 @@ from engine.model.vocabulary import ObservationKind
 
 MAX_KEYS_ALL_RANKS: Final = 16_384  # per signature over all ranks of one merged log
 MAX_ENTRIES: Final = 50_000  # of one stream in all: some 150 MiB at worst
+_PLAIN_CHARS: Final = 16  # a shorter plain word or number is no secret that could be told
 _FAR: Final = 1 << 62
 Order = tuple[int, int, str, int, int]
 
@@ -131,7 +132,10 @@ class Tally:
             raise ValueError("an entry without a sighting")
         overflow = OVERFLOW in entry.flags
         begins = writer.sample(first, self._label.uri)
-        fields = {name: writer.redact(value) for name, value in sorted(first.fields.items())}
+        fields = {
+            name: value if len(value) < _PLAIN_CHARS and value.isalnum() else writer.redact(value)
+            for name, value in sorted(first.fields.items())
+        }
         return Observation(
             kind=first.kind,
             symptom=first.symptom,

@@ -293,7 +293,7 @@ def test_a_traceback_that_another_writers_line_cuts_off_is_flagged() -> None:
 
 def test_exceptions_of_every_name_end_a_traceback() -> None:
     for name in ("KeyboardInterrupt", "socket.timeout: timed out", "struct.error: short",
-                 "StopIteration", "hydra.errors.X: y", "MyOwn: broke", "SystemExit: 1"):  # fmt: skip
+                 "StopIteration", "hydra.errors.X: y", "MyOwn: broke", "SystemExit: 1"):  # fmt: skip  # noqa: E501
         data = f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n{name}\n'
         (item,) = by_symptom(data)["python_exception"]
         assert item.fields["exception"] == name.split(":")[0]
