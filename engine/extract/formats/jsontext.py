@@ -11,6 +11,9 @@ from engine.extract.formats.sheet import Line, Sheet
 MAX_EXCERPT = 1500
 MAX_FAILURES = 20
 """Each failed try may have read the rest of the text; hostile input must not be quadratic."""
+SEARCH_LINES = 5_000
+SEARCH_CHARS = 1_000_000
+"""How far onwards a record's place is looked for: one pass over a document, not one a record."""
 _decoder = json.JSONDecoder()
 
 
@@ -22,20 +25,25 @@ class JsonValue:
     lines: Sequence[Line]
     indexes: range
     _from: int = 0
+    _column: int = 0
 
     def span(self, key: str, value: Any) -> tuple[list[Line], str]:
         """Return the line (and an excerpt) where `"key": value` stands, searching onwards.
 
-        Called in document order; a value that is not found again leaves the position alone.
+        Called in document order; a value that is not found within reach leaves the position
+        alone.
         """
         text = json.dumps(value)
-        form = re.compile(re.escape(json.dumps(key)) + r"\s{0,8}:\s{0,8}" + re.escape(text))
-        for at in range(self._from, len(self.lines)):
-            match = form.search(self.lines[at].text)
-            if match:
-                self._from = at
-                return [self.lines[at]], self._excerpt(at, match.start())
-        return [self.lines[0]], self._excerpt(0, 0)
+        form = re.compile(re.escape(json.dumps(key)) + r"\s{0,8}:\s{0,8}")
+        column = self._column
+        for at in range(self._from, min(self._from + SEARCH_LINES, len(self.lines))):
+            line = self.lines[at].text
+            for match in form.finditer(line, column, column + SEARCH_CHARS):
+                if line.startswith(text, match.end()):
+                    self._from, self._column = at, match.start()
+                    return [self.lines[at]], self._excerpt(at, match.start())
+            column = 0
+        return [self.lines[self._from]], self._excerpt(self._from, self._column)
 
     def _excerpt(self, at: int, column: int) -> str:
         line = self.lines[at].text

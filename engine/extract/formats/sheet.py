@@ -69,7 +69,8 @@ class Line:
 class Sheet:
     """One source with its label and job, its lines, and what was read so far.
 
-    `moments` are times of the job's own records that no fact carries, such as its start.
+    `moments` are times of the job's own records that no fact carries, such as its start;
+    `strangers` counts the nodes of other jobs that had something to say.
     """
 
     data: bytes
@@ -79,6 +80,7 @@ class Sheet:
     facts: list[Fact] = field(default_factory=list)
     consumed: set[int] = field(default_factory=set)
     moments: list[int] = field(default_factory=list)
+    strangers: int = 0
     _offsets: list[int] = field(default_factory=list)
 
     @classmethod

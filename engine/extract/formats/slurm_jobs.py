@@ -65,10 +65,10 @@ def split_exit(text: str) -> tuple[str, str]:
 def add_jobs(sheet: Sheet, records: Sequence[JobRecord]) -> None:
     """Add the facts of `records`; those of other jobs or attempts are marked as other."""
     own = own_ids(records, sheet.workload)
-    attempts = list(_own_attempts(records, own, sheet.workload))
+    mine = {id(record) for record in _own_attempts(records, own, sheet.workload)}
     others = 0
     for record in records:
-        is_other = id(record) not in {id(each) for each in attempts}
+        is_other = id(record) not in mine
         others += is_other
         if not is_other or others <= MAX_OTHER:
             _add_job(sheet, record, is_other=is_other)
@@ -152,8 +152,10 @@ def add_node(
     if not name:
         return
     is_other = sheet.is_other_node(name)
-    if is_other and (not reason or _others(sheet) >= MAX_OTHER):
-        return
+    if is_other:
+        sheet.strangers += bool(reason)
+        if not reason or sheet.strangers > MAX_OTHER:
+            return
     sheet.add(
         "slurm.node",
         {"node": name, "state": state.upper(), "reason": reason, "by": by},
@@ -163,7 +165,3 @@ def add_node(
         excerpt=excerpt,
         other=is_other,
     )
-
-
-def _others(sheet: Sheet) -> int:
-    return sum(1 for fact in sheet.facts if fact.text.startswith("slurm-other.node"))
