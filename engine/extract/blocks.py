@@ -42,6 +42,7 @@ class Block:
     failures: list[Failure] = field(default_factory=list)
     flags: tuple[str, ...] = ()
     ends_in_report: bool = False
+    is_ignored: bool = False
 
     @property
     def key(self) -> tuple[int, int]:
@@ -95,6 +96,7 @@ def _traceback(window: Window, line: Line) -> Block | None:
     return Block(
         lines=found.lines,
         fields=fields,
+        is_ignored=_is_ignored(window, header),
         claimable=covered,
         flags=tuple(
             flag
@@ -105,6 +107,12 @@ def _traceback(window: Window, line: Line) -> Block | None:
         ),
         ends_in_report=any(item.name.endswith("ChildFailedError") for item in found.raised),
     )  # fmt: skip
+
+
+def _is_ignored(window: Window, header: Line) -> bool:
+    """Whether Python printed the traceback of an exception that it then dropped."""
+    above = next(iter(window.backward(header, window.identity(header), lines=1)), None)
+    return above is not None and "Exception ignored " in above[1]
 
 
 def _elastic(window: Window, line: Line) -> Block | None:

@@ -157,6 +157,8 @@ class SegmentScan:
             self._count(reader, reading, identity, text=_excerpt(text, reading.start),
                         when=self._window.when(line, identity), place=place)  # fmt: skip
             return
+        if block.is_ignored:
+            return
         seen = self._seen_blocks.setdefault(block.key, set())
         mark = (reader.signature.index, reading.symptom)
         if mark in seen and kind in ("python_traceback", "elastic_report", "oom_report"):
