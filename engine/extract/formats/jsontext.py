@@ -39,7 +39,8 @@ class JsonValue:
         for at in range(self._from, min(self._from + SEARCH_LINES, len(self.lines))):
             line = self.lines[at].text
             for match in form.finditer(line, column, column + SEARCH_CHARS):
-                if line.startswith(text, match.end()):
+                end = match.end() + len(text)
+                if line.startswith(text, match.end()) and not line[end : end + 1].isalnum():
                     self._from, self._column = at, match.start()
                     return [self.lines[at]], self._excerpt(at, match.start())
             column = 0
