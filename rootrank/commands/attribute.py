@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from rootrank.text import render_verdict
 
 Format = Literal["text", "json", "jsonl"]
 EXIT_BAD_INPUT = 2
+EXIT_INTERNAL = 4
 
 
 def attribute_path(path: Path | str, *, book: Rulebook, scanner: Scanner | None = None) -> Verdict:
@@ -49,24 +51,35 @@ def attribute_command(
     """Say why each job failed.
 
     PATH is a bundle (a folder with workload.yaml), a bare folder of logs, or one file. Nothing
-    leaves this machine. Exit code 0 whatever the verdict, 2 where a path is no bundle.
+    leaves this machine. Exit code 0 whatever the verdict, 2 where a path is no bundle, 4 after an
+    error of ours.
     """
     book = open_book(folder)
     scanner = build_scanner(book)
     results: list[Verdict | str] = []
+    code = 0
     for path in paths:
         try:
-            local = read_case(path, book=book, scanner=scanner)
+            results.append(_attribute_loudly(path, book=book, scanner=scanner))
         except BundleError as error:
-            click.echo(f"rootrank: {error}", err=True)
+            code = max(code, EXIT_BAD_INPUT)
             results.append(str(error))
-            continue
-        for warning in local.bundle.warnings:
-            click.echo(f"rootrank: warning: {warning}", err=True)
-        results.append(attribute(local.case, book))
+            click.echo(f"rootrank: {error}", err=True)
+        except Exception as error:  # noqa: BLE001  one bundle must not take the others' verdicts
+            code = EXIT_INTERNAL
+            results.append(f"{path}: internal error ({type(error).__name__}: {error})")
+            click.echo(f"rootrank: {path}: internal error, please report it", err=True)
+            click.echo(traceback.format_exc(), err=True)
     print_results(results, output or ("text" if sys.stdout.isatty() else "json"))
-    if any(isinstance(result, str) for result in results):
-        context.exit(EXIT_BAD_INPUT)
+    context.exit(code)
+
+
+def _attribute_loudly(path: str, *, book: Rulebook, scanner: Scanner) -> Verdict:
+    """Attribute one path and tell what the bundle's writer should mend."""
+    local = read_case(path, book=book, scanner=scanner)
+    for warning in local.bundle.warnings:
+        click.echo(f"rootrank: warning: {warning}", err=True)
+    return attribute(local.case, book)
 
 
 def open_book(folder: Path | None) -> Rulebook:

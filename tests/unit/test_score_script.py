@@ -43,7 +43,8 @@ def verdict(domain="gpu", level="definitive", named=(), ranks=(), causes=()):
 
 def scored(score, tmp_path, found, **expected):
     labels = {
-        "terminal_state": "failed", "domain": "gpu", "quality": "definitive", "culprit_nodes": ["n1"],
+        "terminal_state": "failed", "domain": "gpu", "quality": "definitive",
+        "culprit_nodes": ["n1"],
         "culprit_ranks": [0], "culprit_gpus": [], "must_not_blame": {"domains": [], "nodes": []},
     }  # fmt: skip
     (tmp_path / "expected.yaml").write_text(yaml.safe_dump(labels | expected))
