@@ -16,6 +16,7 @@ from engine.normalise import Bounds
 WATERMARK_US = 2 * MINUTE_US
 _NODE_SOURCES = ("syslog", "metrics", "inventory")
 _BAD = {"error": "failed", "skipped": "not_configured", "partial": "partial"}
+_WORSE = ("failed", "partial", "not_configured")
 
 
 @dataclass(slots=True)
@@ -101,10 +102,12 @@ def _failures(case: Case) -> dict[str, tuple[str, str]]:
     """Return the worst report per source that brought nothing."""
     worst: dict[str, tuple[str, str]] = {}
     for report in sorted(case.reports, key=lambda r: (r.item_id, r.connector, r.shard)):
-        if report.source is None or report.status not in ("error", "skipped"):
+        if report.source is None or report.status not in _BAD:
             continue
         state = _BAD[report.status]
-        if report.source not in worst or state == "failed":
+        if report.source not in worst or _WORSE.index(state) < _WORSE.index(
+            worst[report.source][0]
+        ):
             worst[report.source] = (state, report.reason or report.status)
     return worst
 
@@ -118,6 +121,8 @@ def _state(
         return "unverified", "the stream holds no line"
     if "truncated" in found.flags:
         return "partial", "the stream is cut short"
+    if source in failures and failures[source][0] in ("failed", "partial"):
+        return "partial", failures[source][1]
     if bounds.end == OPEN_FUTURE or found.last is None:
         return ("complete", "") if source not in _NODE_SOURCES else ("partial", "no usable times")
     if found.last + WATERMARK_US >= bounds.end:
@@ -130,7 +135,7 @@ def _absent(
 ) -> tuple[CoverageState, str]:
     if source in failures:
         state, reason = failures[source]
-        return ("failed" if state == "failed" else "not_configured"), reason
+        return ("not_configured" if state == "not_configured" else "failed"), reason
     if default == "unverified":
         return "unverified", "nothing came and nothing proves that anything would"
     return "not_configured", "no evidence of this kind was given"

@@ -14,11 +14,14 @@ from engine.meanings import (
     UNEXPLAINED,
 )
 from engine.moments import MINUTE_US, OPEN_FUTURE
+from engine.normalise import Bounds
 from engine.progress import Progress
 from engine.terminal import Claim
 
 # Progress this long after a fault's last line means that the job survived it.
 SETTLE_US = 2 * MINUTE_US
+# The largest default timer in use (30 min) and ten minutes: the tail window of DESIGN.
+CAUSAL_WINDOW_US = 40 * MINUTE_US
 _ROLE_ORDER = {"root": 0, "lean_root": 1, "ambiguous": 2}
 _UNLINKED_TIER = 3.5
 # These tell that something failed, never what: they support no cause.
@@ -27,6 +30,9 @@ _CASCADE_TAGS = (
     "progress_stall",
 )  # fmt: skip
 _FINISHED = "mark_training_finished"
+# What a record may say more exactly than the scheduler's "failed". A cancel is no such detail:
+# a scheduler that saw one would have said so.
+_FINER = frozenset({"out_of_memory", "not_started", "node_fail", "evicted", "preempted", "timeout"})
 _LOCATED_ONLY = frozenset({"rank_never_entered", "rank_lagging"})
 _DEVICE_DOMAINS = frozenset({"gpu", "pcie"})
 
@@ -76,13 +82,15 @@ class Decider:
 
     def __init__(
         self, graph: Graph, anchor: Anchor, claim: Claim, progress: Progress, *,
-        is_running: bool = False,
+        bounds: Bounds, names: tuple[str, ...] = (), signal: str | None = None,
     ) -> None:  # fmt: skip
         self._graph = graph
         self._anchor = anchor
         self._claim = claim
         self._progress = progress
-        self._is_running = is_running
+        self._bounds = bounds
+        self._names = names
+        self._signal = signal
         self._dropped: dict[int, str] = {}
         self._backed: set[str] = set()
         self._first = frozenset(anchor.first_ranks)
@@ -122,12 +130,24 @@ class Decider:
         for position in live:
             if self._is_explained(position, alive):
                 continue
+            if self._is_far_beside(position):
+                self._dropped[position] = "outside_causal_window"
+                continue
             if episodes[position].meaning.alone == "insufficient" and not self._is_backed(position):
                 self._dropped[position] = "proves_nothing_alone"
             else:
                 groups.setdefault(episodes[position].symptom, []).append(position)
         causes = [self._cause(symptom, positions) for symptom, positions in sorted(groups.items())]
         return self._fold_claims(causes)
+
+    def _is_far_beside(self, position: int) -> bool:
+        """A fault that explains nothing seen counts only close to the end (catalogue T4)."""
+        episode = self._graph.episodes[position]
+        if self._bounds.end == OPEN_FUTURE or episode.meaning.manifestation == "slow":
+            return False
+        if episode.seen_last + CAUSAL_WINDOW_US >= self._bounds.end:
+            return False
+        return self._link(position) == 0
 
     def _is_backed(self, position: int) -> bool:
         episode = self._graph.episodes[position]
@@ -141,7 +161,9 @@ class Decider:
     def _drop_reason(self, position: int, episode: Episode) -> str:
         meaning = episode.meaning
         if meaning.tier == 0:
-            return "contradicts_scheduler" if contradicts(episode, self._claim) else ""
+            if contradicts(episode, self._claim):
+                return "contradicts_scheduler"
+            return "other_job" if self._is_foreign_stop(episode) else ""
         slow = meaning.manifestation == "slow"
         if not slow and self._progress.outlived(episode, SETTLE_US):
             return "survived"
@@ -159,6 +181,13 @@ class Decider:
         ):
             return "after_failure"
         return ""
+
+    def _is_foreign_stop(self, episode: Episode) -> bool:
+        """A stop of a pod that does not carry the job's name, which the job's state denies."""
+        pod = episode.subject.pod
+        if not pod or not self._names or pod.startswith(self._names):
+            return False
+        return episode.meaning.terminal != self._claim.terminal
 
     def _is_explained(self, position: int, alive: set[int]) -> bool:
         graph = self._graph
@@ -388,9 +417,11 @@ class Decider:
         terminal = self._claim.terminal
         proven = None if cause is None else cause.head.meaning.terminal
         if terminal == "running":
-            return "hung" if self._looks_hung() else "running"
-        if terminal in ("failed", "unknown") and proven and proven != "completed":
-            return proven
+            return "hung" if self._signal == "hang" or self._looks_hung() else "running"
+        if proven and cause is not None:
+            recorded = proven == "cancelled" and cause.head.trust == "platform"
+            if terminal == "unknown" or (terminal == "failed" and (recorded or proven in _FINER)):
+                return proven
         return "failed" if terminal == "unknown" and cause is not None else terminal
 
     def _looks_hung(self) -> bool:

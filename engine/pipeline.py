@@ -50,7 +50,15 @@ def reason(case: Case, book: Rulebook) -> Findings:
     graph = Correlator(counting, rules, directory.names).build()
     progress = read_progress(case, bounds)
     anchor = find_anchor(counting, claim)
-    decision = Decider(graph, anchor, claim, progress).decide()
+    decision = Decider(
+        graph,
+        anchor,
+        claim,
+        progress,
+        bounds=bounds,
+        signal=case.detection_signal,
+        names=tuple(n for n in (case.workload.job_id, case.workload.name) if n),
+    ).decide()
     coverage = map_coverage(case, directory, bounds)
     judgement = Qualifier(
         case, graph, decision, coverage, directory=directory, bounds=bounds, progress=progress,
