@@ -7,7 +7,6 @@ from typing import Final
 from connectors.protocol import (
     ByteStream,
     Collected,
-    Connector,
     SourceNotConfiguredError,
     TransientError,
 )
@@ -40,18 +39,23 @@ class CollectTask(Document):
 
 
 @dataclass(slots=True)
-class _NoBundle:
-    """Stands for the static connector where the event names no bundle to read from."""
+class _Deferred:
+    """The item's connector, made when it is read: what making it raises is its own trouble too."""
 
+    store: ObjectStore
     name: str = STATIC
 
     def open_streams(
         self, item: PlanItem, workload: Workload, collected: Collected
     ) -> Iterator[ByteStream]:
-        """Say that nothing is configured."""
-        raise SourceNotConfiguredError(
-            "the event names evidence but no bundle_uri; put the files below bundles/ and name it"
-        )
+        """Yield the streams of the event's bundle; raises where it names none."""
+        if item.base_uri is None:
+            raise SourceNotConfiguredError(
+                "the event names evidence but no bundle_uri; put the files below bundles/ and "
+                "name it"
+            )
+        source = bundle_source(self.store, item.base_uri)
+        yield from StaticConnector(source).open_streams(item, workload, collected)
 
 
 @dataclass(slots=True, frozen=True)
@@ -82,7 +86,7 @@ class Running:
         collected = collect_item(
             task.item,
             workload=workload_of(task.item, plan),
-            connector=self._connector(task.item),
+            connector=_Deferred(self.store) if task.item.connector == STATIC else None,
             collecting=collecting,
         )
         prefix = collected_prefix(task.attempt_key, task.generation, task.collection)
@@ -99,13 +103,6 @@ class Running:
                 raise
             report = _unstored(collected.report, error)
             return store_receipt(self.store, prefix, Receipt(report=report))
-
-    def _connector(self, item: PlanItem) -> Connector | None:
-        if item.connector != STATIC:
-            return None
-        if item.base_uri is None:
-            return _NoBundle()
-        return StaticConnector(bundle_source(self.store, item.base_uri))
 
 
 def _unstored(report: Report, error: Exception) -> Report:

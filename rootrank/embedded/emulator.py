@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import re
+import threading
 import traceback
 import uuid
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from rootrank.embedded.template import REGION
 
 _SUBSTITUTION: Final = re.compile(r"\$\{(\w+)\}")
 _TIME_LEFT_MS: Final = 300_000
+_ONE_AT_A_TIME: Final = threading.Lock()
 _ENVIRONMENT: Final = {
     "AWS_DEFAULT_REGION": REGION,
     "AWS_REGION": REGION,
@@ -160,8 +162,10 @@ def _in_process(on_invocation: Callable[[Invocation], None], log: TextIO) -> Any
         try:
             handler = getattr(importlib.import_module(module), name)
             _log_to(log)
-            # What AWS would do: only what survives JSON goes in and comes out.
-            answer = handler(json.loads(json.dumps(event)), context)
+            # What AWS would do: only what survives JSON goes in and comes out. And one call at a
+            # time in a process, which is what handlers and their scanner count on.
+            with _ONE_AT_A_TIME:
+                answer = handler(json.loads(json.dumps(event)), context)
             text = json.dumps(answer)
             invocation.answer = json.loads(text)
         except Exception as error:  # noqa: BLE001  the runtime reports whatever a handler raises

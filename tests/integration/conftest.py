@@ -1,5 +1,6 @@
 """The embedded stack for tests: one a test, torn down with it."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.model.identity import execution_name
 from functions.adapters.object_store import ObjectStore
 from functions.adapters.results_query import ResultsQuery
 from rootrank.embedded.stack import Stack, open_stack
@@ -18,10 +20,23 @@ CORPUS = ROOT / "tests/corpus"
 class Embedded:
     """A stack with the words that tests speak in."""
 
-    def __init__(self, stack: Stack):
+    def __init__(self, stack: Stack, job_id: str):
         self.stack = stack
+        self.job_id = job_id
+        self.key = f"default/default/slurm/{job_id}/t1678044610"
         self.store = ObjectStore(stack.client("s3"), stack.resources.bucket)
         self.query = ResultsQuery(stack.client("dynamodb"), stack.resources.table)
+
+    def workload(self, state: str = "NODE_FAIL", exit_code: str = "0:0") -> dict[str, Any]:
+        """Return this test's own job, which lost a node as in corpus case 043."""
+        return {
+            "scheduler": "slurm",
+            "job_id": self.job_id,
+            "state": state,
+            "exit_code": exit_code,
+            "start": "2023-03-05T19:30:10Z",
+            "end": "2023-03-06T03:17:51Z",
+        }
 
     def bundle(self, name: str) -> str:
         """Upload a corpus bundle; returns its URI."""
@@ -54,29 +69,43 @@ class Embedded:
         return self.store.get(self.current(key)["verdict_key"])[0]
 
     def executions(self) -> list[str]:
-        """Return the status of every execution."""
+        """Return the status of every execution for this test's attempt."""
         listed = self.stack.client("stepfunctions").list_executions(
             stateMachineArn=self.stack.resources.machine_arn
         )["executions"]
-        return [each["status"] for each in listed]
+        own = execution_name(self.key, 0).removesuffix("0")
+        return [each["status"] for each in listed if each["name"].startswith(own)]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Take the messages about this test's attempt."""
+        taken = self.stack.messages()
+        return [each for each in taken if each["body"]["attempt_key"] == self.key]
 
 
 @contextmanager
-def embedded_in(folder: Path) -> Iterator[Embedded]:
+def embedded_in(folder: Path, job_id: str = "410043") -> Iterator[Embedded]:
     """Stand a stack up over `folder`."""
     with open_stack(folder) as stack:
-        yield Embedded(stack)
+        yield Embedded(stack, job_id)
 
 
-@pytest.fixture
-def embedded(tmp_path: Path) -> Iterator[Embedded]:
-    """A new stack over an empty state folder."""
-    with embedded_in(tmp_path / "state") as stack:
+@pytest.fixture(scope="module")
+def shared_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One stack for the tests of a module; each has a job of its own."""
+    with open_stack(tmp_path_factory.mktemp("state")) as stack:
         yield stack
 
 
 @pytest.fixture
-def reopen() -> Callable[[Path], AbstractContextManager[Embedded]]:
+def embedded(shared_stack: Stack, request: pytest.FixtureRequest) -> Embedded:
+    """The stack, with a job that no other test has."""
+    number = int.from_bytes(hashlib.sha256(request.node.name.encode()).digest()[:4])
+    del shared_stack.invocations[:]
+    return Embedded(shared_stack, str(500_000 + number))
+
+
+@pytest.fixture
+def reopen() -> Callable[..., AbstractContextManager[Embedded]]:
     """Opens a stack over a given state folder, as often as one likes."""
     return embedded_in
 

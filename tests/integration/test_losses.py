@@ -18,15 +18,6 @@ from functions.adapters.keys import collected_prefix
 from functions.adapters.object_store import ObjectStore
 from functions.collect import receipt as receipts
 
-KEY = "default/default/slurm/410043/t1678044610"
-LOST_NODE = {
-    "scheduler": "slurm",
-    "job_id": "410043",
-    "state": "NODE_FAIL",
-    "exit_code": "0:0",
-    "start": "2023-03-05T19:30:10Z",
-    "end": "2023-03-06T03:17:51Z",
-}
 Failing = Callable[..., None]
 
 
@@ -37,9 +28,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def send(embedded: Any) -> dict[str, Any]:
-    embedded.send(LOST_NODE, bundle_uri=embedded.bundle("043-node-failure-only"))
+    embedded.send(embedded.workload(), bundle_uri=embedded.bundle("043-node-failure-only"))
     assert embedded.executions() == ["SUCCEEDED"]
-    document: dict[str, Any] = json.loads(embedded.verdict(KEY))
+    document: dict[str, Any] = json.loads(embedded.verdict(embedded.key))
     return document
 
 
@@ -111,10 +102,10 @@ def test_storage_that_answers_at_the_second_try_costs_nothing(
         return is_new
 
     failing("GetObject", first_time, "SlowDown")
-    embedded.send({**LOST_NODE, "state": "NODE_FAIL", "exit_code": "1:0"})
+    embedded.send(embedded.workload(exit_code="1:0"))
     assert seen
     assert embedded.executions() == ["SUCCEEDED", "SUCCEEDED"]
-    again = json.loads(embedded.verdict(KEY))
+    again = json.loads(embedded.verdict(embedded.key))
     assert again["evidence"] == calm["evidence"]
 
 
@@ -181,8 +172,8 @@ def test_planning_that_fails_leads_to_a_verdict_from_the_event_alone(
 
 
 def test_a_bundle_elsewhere_is_not_read(embedded: Any) -> None:
-    embedded.send(LOST_NODE, bundle_uri="s3://someone-elses-bucket/bundle/")
-    verdict = json.loads(embedded.verdict(KEY))
+    embedded.send(embedded.workload(), bundle_uri="s3://someone-elses-bucket/bundle/")
+    verdict = json.loads(embedded.verdict(embedded.key))
     assert verdict["terminal_state"] == "node_fail"
     assert "someone-elses-bucket" in json.dumps(verdict)
 
@@ -205,8 +196,8 @@ def test_shards_extracted_under_other_rules_are_refused(
 
 def test_a_collector_that_writes_late_changes_nothing(embedded: Any) -> None:
     send(embedded)
-    before = embedded.verdict(KEY)
-    prefix = collected_prefix(KEY, 1, 1)
+    before = embedded.verdict(embedded.key)
+    prefix = collected_prefix(embedded.key, 1, 1)
     names = [key for key, _ in embedded.store.list_objects(prefix) if key.endswith(".report.json")]
     held = receipts.Receipt.model_validate_json(embedded.store.get(names[0])[0])
     late = receipts.store_collected(
@@ -217,14 +208,14 @@ def test_a_collector_that_writes_late_changes_nothing(embedded: Any) -> None:
         summaries=[],
     )
     assert late == held
-    assert embedded.verdict(KEY) == before
+    assert embedded.verdict(embedded.key) == before
 
 
 def test_stored_observations_are_packed_and_named_by_content(embedded: Any) -> None:
     send(embedded)
     shards = [
         key
-        for key, _ in embedded.store.list_objects(collected_prefix(KEY, 1, 1))
+        for key, _ in embedded.store.list_objects(collected_prefix(embedded.key, 1, 1))
         if key.endswith(".jsonl.zst")
     ]
     assert shards
