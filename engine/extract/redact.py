@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 MASK: Final = "[redacted]"
+_PASSES: Final = 20  # a mask may end one secret and so begin another beside it; two are usual
 
 _NAMED: Final = (
     r"(?:[\w.\-]{0,40}?(?:password|passwd|passphrase|secret|api[_\-]?key|apikey|access[_\-]?key"
@@ -80,9 +81,18 @@ class Redactor:
         self._extra = [re.compile(pattern) for pattern in extra_patterns]
 
     def text(self, text: str) -> str:
-        """Return `text` without secrets; idempotent."""
+        """Return `text` without secrets; idempotent as far as the site's patterns are."""
         for pattern in self._extra:
             text = pattern.sub(_mask_group, text)
+        for _ in range(_PASSES):
+            masked = self._once(text)
+            if masked == text:
+                break
+            text = masked
+        return text
+
+    @staticmethod
+    def _once(text: str) -> str:
         low = text.lower()
         if not any(hint in low for hint in _HINTS):
             return text

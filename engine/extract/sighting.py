@@ -23,6 +23,7 @@ from engine.model.stream import StreamLabel
 if TYPE_CHECKING:
     from engine.extract.session import ExtractContext
 
+_GSP_HISTORY: Final = b"RPC history (CPU -> GSP)"
 _HEAD_CHARS: Final = 65_536
 _MUTE_ROLES: Final = frozenset({"noise", "marker", "teardown"})  # these claim no traceback
 _TIMED_OUT_TEXT: Final = 1500
@@ -121,7 +122,17 @@ class SegmentScan:
                 listed.append((index, end))
         return found
 
+    def _learn_boot_time(self, segment: Segment) -> None:
+        """Read the driver's GSP history for what it says of the boot time."""
+        place = segment.data.find(_GSP_HISTORY, 0, segment.end)
+        if place >= 0:
+            header = line_at(segment, place)
+            for line, _ in self._window.forward(header, self._window.identity(header), lines=4):
+                self._stamps.learn_gsp(line.text)
+
     def _process(self, segment: Segment) -> None:
+        if self._stamps.wants_boot_time:
+            self._learn_boot_time(segment)
         for start, hits in self._lines_of(segment).items():
             line = line_at(segment, start)
             identity: Identity | None = None

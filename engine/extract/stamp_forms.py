@@ -33,8 +33,12 @@ EPOCH: Final = re.compile(r"(\d{10})(?:\.(\d{1,9}))?(\d{3}|\d{6}|\d{9})?(?=[\s:\
 TIME_ONLY: Final = re.compile(_CLOCK + r"(?=[\s\]|,:]|$)")  # [15:57:44]
 STOPPED_AT: Final = re.compile(r" AT (?=\d{4}-\d\d-\d\dT)")  # *** STEP ... CANCELLED AT 2025-...
 KERNEL_UPTIME: Final = re.compile(r"kernel: \[ {0,12}(\d{1,9})\.(\d{3,9})\]")
-# GSP RPC history: a column of microseconds since the epoch in hex, after the line's own stamp
-GSP_TIME: Final = re.compile(r"\b0x000[5-9a-f]([0-9a-f]{12})\b")
+# The row of the RPC that still waits in the driver's GSP history, ts_start without a ts_end:
+# NVRM:      0    76   GSP_RM_CONTROL  0x... 0x... 0x000609ffebd7f5bd 0x0000000000000000   y
+GSP_TIME: Final = re.compile(
+    r"NVRM: {1,12}0 {1,12}\d{1,6} {1,8}\w{1,64} [^\n]{0,120}?"
+    r"(0x000[5-9a-f][0-9a-f]{12}) 0x0{16}\b"
+)
 
 
 def micros(fraction: str | None) -> tuple[int, int]:

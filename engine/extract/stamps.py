@@ -348,17 +348,21 @@ class StampReader:
             low, high = max(low, self._boot[0]), min(high, self._boot[1])
         self._boot = (low, high)
 
-    def learn_gsp(self, text: str) -> None:
-        """A GSP history row in an uptime-only log bounds the boot time to some two minutes.
+    @property
+    def wants_boot_time(self) -> bool:
+        """Whether lines with uptime alone could not be dated as yet."""
+        return self._syslog and self._boot is None
 
-        The driver prints the history after the RPC timed out (up to 45 s, plus queueing).
+    def learn_gsp(self, text: str) -> None:
+        """The GSP history of an uptime-only log bounds the boot time to some two minutes.
+
+        The driver prints it when a waiting RPC has timed out: up to 45 s after `ts_start`, and
+        somewhat later where calls queue.
         """
-        if self._boot is not None:
-            return
-        up, hex_us = UPTIME.match(text), GSP_TIME.search(text)
-        if up and hex_us:
-            low = int(hex_us[0], 16) - int(up[1]) * _SECOND
-            self._boot = (low, low + 120 * _SECOND)
+        up, started = UPTIME.match(text), GSP_TIME.search(text)
+        if self._boot is None and up and started:
+            low = int(started[1], 16) - int(up[1]) * _SECOND
+            self._boot = (low - _SECOND, low + 120 * _SECOND)
 
     _NUMERIC: Final[tuple[tuple[re.Pattern[str], Callable[..., When | None]], ...]] = (
         (ISO, _iso),

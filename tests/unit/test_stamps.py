@@ -130,6 +130,23 @@ def test_a_line_with_both_stamps_dates_the_lines_with_uptime_alone() -> None:
     )  # fmt: skip
 
 
+def test_the_drivers_gsp_history_dates_a_log_with_uptime_alone() -> None:
+    data = (
+        "[ 2638.641516] NVRM: Xid (PCI:0000:03:00): 79, pid=3, GPU has fallen off the bus.\n"
+        "[ 2638.641541] NVRM: GPU0 RPC history (CPU -> GSP):\n"
+        "[ 2638.641545] NVRM:     entry function  data0 data1 ts_start ts_end duration\n"
+        "[ 2638.641549] NVRM:      0    76   GSP_RM_CONTROL        0x000000002080a097 "
+        "0x0000000000000490 0x000609ffebd7f5bd 0x0000000000000000          y\n"
+    )
+    (item,) = extract(data, label("syslog")).observations
+    begun = 0x000609FFEBD7F5BD
+    assert item.when.basis == "uptime"
+    assert item.when.earliest_us is not None
+    assert item.when.latest_us is not None
+    assert item.when.earliest_us <= begun + 6_000_000 <= item.when.latest_us
+    assert item.when.latest_us - item.when.earliest_us < 130_000_000
+
+
 def test_uptime_without_a_boot_time_stays_unknown() -> None:
     reader = stamps("syslog")
     when = reader.read("[449001.120117] NVRM: x")
