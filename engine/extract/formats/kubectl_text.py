@@ -56,9 +56,15 @@ def read_kubectl_text(sheet: Sheet, cluster: Cluster) -> None:
         if index in sheet.consumed:
             index += 1
             continue
-        after = _read_table(sheet, cluster, index) or _read_described(sheet, cluster, index)
-        if after is not None and after > index:
+        after = _read_table(sheet, cluster, index)
+        if after is not None:
             sheet.consume(*range(index, after))
+        else:
+            first = len(cluster.pending)
+            after = _read_described(sheet, cluster, index)
+            # Only what became facts: specifications and what we do not know stay text.
+            for each in cluster.pending[first:]:
+                sheet.consume(*(line.number - 1 for line in each.lines))
         index = max(after or 0, index + 1)
 
 

@@ -91,12 +91,14 @@ def read_kubernetes_json(sheet: Sheet, cluster: Cluster, documents: Sequence[Jso
     for document in documents:
         if not is_kubernetes(document.value):
             continue
-        sheet.consume(*document.indexes)
 
         def place(key: str, value: Any, document: JsonValue = document) -> tuple[Any, str]:
             return document.span(key, value)
 
+        before = len(cluster.pending)
         add_object(cluster, document.value, place)
+        if len(cluster.pending) > before:
+            sheet.consume(*document.indexes)
 
 
 def is_kubernetes(value: Any) -> bool:
@@ -129,9 +131,12 @@ def read_kubernetes_yaml(sheet: Sheet, cluster: Cluster) -> None:
             value = yaml.load(text, Loader=_LOADER)  # noqa: S506 (a base loader makes text only)
         except (yaml.YAMLError, ValueError, RecursionError):
             continue
-        if is_kubernetes(value):
+        if not is_kubernetes(value):
+            continue
+        before = len(cluster.pending)
+        add_object(cluster, value, _yaml_place(lines))
+        if len(cluster.pending) > before:
             sheet.consume(*range(start, stop))
-            add_object(cluster, value, _yaml_place(lines))
 
 
 def _is_yaml_line(text: str) -> bool:

@@ -28,6 +28,7 @@ _DRAIN = re.compile(
     r"^(?P<reason>\S.{0,400}?)\s+(?P<user>\S+)\s+(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|Unknown)"
     r"\s+(?:(?P<state>[a-z][a-z*~#!%$@^+-]{1,30})\s+)?(?P<nodes>\S+)\s*$"
 )
+_SEFF = re.compile(r"^([A-Z][A-Za-z/ -]{1,40}): (.{0,200})$")
 _FREE_TEXT: Final = frozenset(
     {"jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "constraints"}
 )
@@ -57,6 +58,8 @@ def _read_block(sheet: Sheet, index: int, records: list[JobRecord]) -> int:
         return _scontrol_job(sheet, index, records)
     if stripped.startswith("NodeName="):
         return _scontrol_node(sheet, index)
+    if stripped.startswith("Job ID: "):
+        return _seff(sheet, index, records)
     words = stripped.split()
     if words[:4] == ["REASON", "USER", "TIMESTAMP", "NODELIST"] or (
         words[:3] == ["REASON", "USER", "TIMESTAMP"] and words[-1] == "NODELIST"
@@ -239,6 +242,32 @@ def _scontrol_job(sheet: Sheet, index: int, records: list[JobRecord]) -> int:
                 "name": values.get("JobName"),
             },
             lines=tuple(lines),
+        )
+    )
+    return after
+
+
+def _seff(sheet: Sheet, index: int, records: list[JobRecord]) -> int:
+    """Read the block that `seff` prints: `Job ID: 7`, `State: OUT_OF_MEMORY (exit code 0)`."""
+    after = index + 1
+    values: dict[str, str] = {}
+    while after < len(sheet.lines) and (match := _SEFF.match(sheet.lines[after].text)):
+        values.setdefault(match[1], match[2])
+        after += 1
+    job_id = sheet.lines[index].text.strip().removeprefix("Job ID: ")
+    state = re.match(r"(\S+)(?: \(exit code (\d{1,3})\))?", values.get("State", ""))
+    if not state or not _JOB_ID.match(job_id):
+        return index
+    records.append(
+        JobRecord(
+            id=job_id,
+            state=state[1],
+            exit=state[2] or "",
+            values={
+                "user": values.get("User/Group", "").split("/")[0],
+                "elapsed": values.get("Job Wall-clock time"),
+            },
+            lines=tuple(sheet.lines[index:after]),
         )
     )
     return after

@@ -224,3 +224,11 @@ worker-0   0/1     OOMKilled   0          58s   <none>   node-002
     structured = kube(text)
     assert structured.others == []
     assert any("name=worker-0 reason=OOMKilled" in each for each in facts(structured))
+
+
+def test_what_no_fact_was_made_of_stays_text():
+    left = [line for _, _, line in kube(DESCRIBE).unconsumed]
+    assert b"    Image:          trainer:1" in left
+    assert b"      Reason:       OOMKilled" not in left
+    text = json.dumps({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "status": {}})
+    assert kube(text) is None

@@ -180,3 +180,15 @@ def test_a_host_list_without_end_does_not_hang():
     )
     structured = read("scheduler", text, nodes=("n1",))
     assert len(structured.others) <= 101
+
+
+def test_a_seff_block_gives_state_and_exit_code():
+    text = (
+        "Job ID: 7\nCluster: lab\nUser/Group: alice/ml\nState: OUT_OF_MEMORY (exit code 0)\n"
+        "Job Wall-clock time: 03:57:12\nMemory Utilized: 199.99 GB\n\nsomething else\n"
+    )
+    structured = read("scheduler", text, job_id="7")
+    assert facts(structured) == [
+        "slurm.job id=7 state=OUT_OF_MEMORY exit=0 elapsed=03:57:12 user=alice"
+    ]
+    assert [line for _, _, line in structured.unconsumed] == [b"something else"]
