@@ -29,7 +29,7 @@ from engine.extract.stamp_forms import (
     UPTIME,
     micros,
 )
-from engine.model.moment import to_us
+from engine.model.moment import UnknownTimezoneError, to_us
 from engine.model.observation import TimeBasis, When
 from engine.model.stream import StreamLabel
 from engine.model.workload import Workload
@@ -46,7 +46,13 @@ class StampReader:
     """Reads the stamps of one stream; remembers what its own lines say of the boot time."""
 
     def __init__(self, label: StreamLabel, workload: Workload) -> None:
-        self._calendar = Calendar(label.timezone or workload.timezone)
+        self._problems: list[str] = []
+        name = label.timezone or workload.timezone
+        try:
+            self._calendar = Calendar(name)
+        except UnknownTimezoneError as error:
+            self._calendar = Calendar(None)
+            self._problems.append(f"{error}; stamps without an offset were read as UTC")
         self._start = to_us(workload.start) if workload.start else None
         self._end = to_us(workload.end) if workload.end else label.captured_at_us
         self._clock = _clock_of(label)
@@ -118,11 +124,11 @@ class StampReader:
         times become that wide. Returns the warning to report, if any.
         """
         if not self._may_shift or self._naive is None or self._start is None or self._end is None:
-            return []
+            return self._problems
         low, high = self._start - 120 * _SECOND, self._end + 300 * _SECOND
         first, last = self._naive
         if not (last < low or first > high):
-            return []
+            return self._problems
         fits = [
             step * _QUARTER
             for step in range(-56, 57)
@@ -132,10 +138,16 @@ class StampReader:
         ]  # fmt: skip
         fits = [shift for shift in fits if shift % (4 * _QUARTER) == 0] or fits
         if not fits:
-            return ["stamps without a zone lie outside the attempt; a timezone may be missing"]
+            return [
+                *self._problems,
+                "stamps without a zone lie outside the attempt; a timezone may be missing",
+            ]
         self._shift = (fits[0], fits[-1])
         moved = " or ".join(f"{shift / (4 * _QUARTER):+g} h" for shift in sorted({*self._shift}))
-        return [f"stamps without a zone lie outside the attempt; read as moved by {moved}"]
+        return [
+            *self._problems,
+            f"stamps without a zone lie outside the attempt; read as moved by {moved}",
+        ]
 
     def _note_naive(self, when: When) -> None:
         if self._may_shift and when.basis in _NAIVE:

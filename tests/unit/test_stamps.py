@@ -209,3 +209,10 @@ def test_another_ranks_stamps_do_not_date_a_line() -> None:
     )
     (item,) = extract(data).observations
     assert item.when.basis == "attempt"
+
+
+def test_an_unknown_zone_is_a_warning_and_not_a_failure() -> None:
+    found = extract("2025-06-26 06:00:00,000 socket refused by 10.0.0.1\n",
+                    label(timezone="Mars/Olympus"))  # fmt: skip
+    assert found.observations[0].when.basis == "local"
+    assert found.warnings[0].startswith("unknown timezone 'Mars/Olympus'")
