@@ -4,9 +4,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from engine.entities import NodeNames
 from engine.episodes import Episode, stands_before
 from engine.moments import OPEN_FUTURE, OPEN_PAST, slack_us
+from engine.names import NodeNames
 from engine.rulebook.book import CauseDef
 
 Key = tuple[str, str]

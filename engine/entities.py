@@ -5,100 +5,12 @@ launcher's table, a metric sample, the workload's own placement. What is derived
 distribution, local rank as device index) is marked as inferred.
 """
 
-import re
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass
 
-from engine.hostlist import expand_hostlist
 from engine.model.observation import Entity, Observation
 from engine.model.workload import Workload
-
-_PCI: Final = re.compile(
-    r"^(?:PCI:)?(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-9a-f]))?$", re.I
-)
-_BUS_ID: Final = re.compile(r"^(?:0x)?([0-9a-f]{3,12})$", re.I)
-_SHORT: Final = re.compile(r"^[^.]+")
-_IPV4: Final = re.compile(r"^\d{1,3}(?:\.\d{1,3}){3}$")
-
-
-def normal_pci(text: str) -> str:
-    """Return `dddd:bb:ss` in lower case for any form of a PCI address, NCCL bus ids included.
-
-    Samples: `PCI:0000:20:00`, `00000000:30:00.0`, `3b:00.0`, NCCL `busId 30000`.
-    """
-    text = text.strip()
-    if match := _PCI.match(text):
-        domain = int(match[1] or "0", 16)
-        return f"{domain:04x}:{match[2].lower()}:{match[3].lower()}"
-    if match := _BUS_ID.match(text):
-        # NCCL drops the separators: domain, two digits of bus, two of device, one of function.
-        value = int(match[1], 16) >> 4
-        return f"{value >> 16:04x}:{(value >> 8) & 0xFF:02x}:{value & 0xFF:02x}"
-    return text.lower()
-
-
-class NodeNames:
-    """The job's nodes and their aliases: FQDNs, case, short names."""
-
-    def __init__(self, workload: Workload) -> None:
-        names = [name for item in workload.nodes for name in expand_hostlist(item)]
-        names += [placement.node for placement in workload.ranks]
-        self.nodes: tuple[str, ...] = tuple(dict.fromkeys(names))
-        self._members = frozenset(self.nodes)
-        self._by_alias: dict[str, str] = {}
-        shorts: dict[str, set[str]] = {}
-        for name in self.nodes:
-            self._by_alias[name.lower()] = name
-            shorts.setdefault(_short(name), set()).add(name)
-        for short, owners in shorts.items():
-            if len(owners) == 1:
-                self._by_alias.setdefault(short, next(iter(owners)))
-
-    def canonical(self, name: str) -> str:
-        """Return the job's own name for `name`, or `name` unchanged where it is no job node."""
-        if not name:
-            return ""
-        return self._by_alias.get(name.lower()) or self._by_alias.get(_short(name)) or name
-
-    def learn(self, addresses: dict[str, set[str]]) -> None:
-        """Add addresses that exactly one node of the job uses."""
-        for address, owners in sorted(addresses.items()):
-            if len(owners) == 1:
-                self._by_alias.setdefault(address.lower(), next(iter(owners)))
-
-    def is_member(self, name: str) -> bool:
-        """Whether the canonical `name` is a node of the job; any is where none are known."""
-        return not self.nodes or name in self._members
-
-    @property
-    def only(self) -> str:
-        """The single node of the job, or empty."""
-        return self.nodes[0] if len(self.nodes) == 1 else ""
-
-
-def _short(name: str) -> str:
-    if _IPV4.match(name):
-        return name
-    match = _SHORT.match(name.lower())
-    return match[0] if match else name.lower()
-
-
-@dataclass(slots=True)
-class Gpu:
-    """One device of one node under its known names; `key` is its canonical id."""
-
-    node: str
-    index: int | None = None
-    pci: str = ""
-    uuid: str = ""
-    serial: str = ""
-    index_inferred: bool = False
-
-    @property
-    def key(self) -> str:
-        """`node|name` by the strongest name."""
-        name = self.pci or self.uuid or self.serial
-        return f"{self.node}|{name}" if name else f"{self.node}|#{self.index}"
+from engine.names import Gpu, NodeNames, normal_pci, unite_gpus
+from engine.sightings import Links, gather_links, tag
 
 
 @dataclass(slots=True)
@@ -118,21 +30,6 @@ class Subject:
     filesystem: str = ""
     is_gpu_explicit: bool = False
     ranks: tuple[int, ...] = ()
-
-
-@dataclass(slots=True)
-class _Links:
-    """Sightings of two names at once, gathered before anything is resolved."""
-
-    rank_node: dict[int, dict[str, int]] = field(default_factory=dict)
-    pid_rank: dict[tuple[str, int], set[int]] = field(default_factory=dict)
-    local_rank: dict[tuple[str, int], set[int]] = field(default_factory=dict)
-    local_pid: dict[tuple[str, int], set[int]] = field(default_factory=dict)
-    pod_node: dict[str, set[str]] = field(default_factory=dict)
-    rank_gpu: dict[int, set[tuple[str, str, str]]] = field(default_factory=dict)
-    local_gpu: dict[tuple[str, int], set[tuple[str, str, str]]] = field(default_factory=dict)
-    gpu_pid: dict[tuple[str, str], set[int]] = field(default_factory=dict)
-    gpu_names: dict[str, list[tuple[int | None, str, str, str]]] = field(default_factory=dict)
 
 
 class Directory:
@@ -156,7 +53,7 @@ class Directory:
         self.placed_ranks = frozenset(placement.rank for placement in workload.ranks)
         self._subjects: dict[tuple[object, ...], Subject] = {}
         self._cache: dict[tuple[Entity, str], Subject] = {}
-        links = self._gather(workload, observations)
+        links = gather_links(workload, observations, self.names)
         self._place_ranks(workload, links)
         for rank in sorted(self.rank_node):
             self._node_ranks.setdefault(self.rank_node[rank], []).append(rank)
@@ -164,77 +61,7 @@ class Directory:
         for rank, key in sorted(self.rank_gpu.items()):
             self.gpu_ranks.setdefault(key, []).append(rank)
 
-    def _gather(self, workload: Workload, observations: list[Observation]) -> _Links:
-        links = _Links()
-        for placement in workload.ranks:
-            node = self.names.canonical(placement.node)
-            links.rank_node.setdefault(placement.rank, {})[node] = 1_000_000
-            if placement.gpu is not None:
-                links.rank_gpu.setdefault(placement.rank, set()).add(
-                    (node, "#", str(placement.gpu))
-                )
-        seen: set[tuple[Entity, str, str, str]] = set()
-        addresses: dict[str, set[str]] = {}
-        for observation in observations:
-            fields = observation.fields
-            key = (observation.entity, "", "", "")
-            if fields:
-                key = (
-                    observation.entity, fields.get("host", ""), fields.get("bus", ""),
-                    fields.get("limit", "") if "gpu_index" in fields else "",
-                )  # fmt: skip
-                if "peer_addr" in fields and observation.symptom.startswith("mark_"):
-                    owner = self.names.canonical(fields.get("host", ""))
-                    if owner in self.names.nodes:
-                        addresses.setdefault(fields["peer_addr"], set()).add(owner)
-            if key in seen:
-                continue
-            seen.add(key)
-            entity, host, bus, size = key
-            if bus and not entity.gpu_pci:
-                entity = replace(entity, gpu_pci=normal_pci(bus))
-            if size and not self._is_world(size):
-                # A rank within a sub-communicator is no global rank; its process and device are.
-                entity = replace(entity, rank=None)
-            self._note(links, entity, host)
-        self.names.learn(addresses)
-        return links
-
-    def _is_world(self, size: str) -> bool:
-        return not self.world_size or not size.isdigit() or int(size) == self.world_size
-
-    def _note(self, links: _Links, entity: Entity, host: str) -> None:
-        node = self.names.canonical(entity.node) or self.names.only
-        rank = entity.rank
-        if not node and host:
-            named = self.names.canonical(host)
-            node = named if self.names.nodes and self.names.is_member(named) else ""
-        if rank is not None:
-            if node and self.names.is_member(node):
-                weights = links.rank_node.setdefault(rank, {})
-                weights[node] = weights.get(node, 0) + 1
-            if entity.pid is not None:
-                links.pid_rank.setdefault((node, entity.pid), set()).add(rank)
-            if entity.local_rank is not None:
-                links.local_rank.setdefault((node, entity.local_rank), set()).add(rank)
-        elif entity.local_rank is not None and entity.pid is not None and node:
-            links.local_pid.setdefault((node, entity.pid), set()).add(entity.local_rank)
-        if entity.pod and node:
-            links.pod_node.setdefault(entity.pod, set()).add(node)
-        pci = normal_pci(entity.gpu_pci) if entity.gpu_pci else ""
-        names = (entity.gpu_index, pci, entity.gpu_uuid, entity.gpu_serial)
-        if sum(1 for name in names if name not in (None, "")) == 0 or not node:
-            return
-        links.gpu_names.setdefault(node, []).append(names)
-        label = _strongest(names)
-        if rank is not None:
-            links.rank_gpu.setdefault(rank, set()).add((node, *label))
-        elif entity.local_rank is not None:
-            links.local_gpu.setdefault((node, entity.local_rank), set()).add((node, *label))
-        elif entity.pid is not None:
-            links.gpu_pid.setdefault((node, _tag(*label)), set()).add(entity.pid)
-
-    def _place_ranks(self, workload: Workload, links: _Links) -> None:
+    def _place_ranks(self, workload: Workload, links: Links) -> None:
         for rank, weights in links.rank_node.items():
             self.rank_node[rank] = min(weights, key=lambda node: (-weights[node], node))
         nodes = self.names.nodes
@@ -275,12 +102,12 @@ class Directory:
             if len(owners) == 1:
                 self._pod_node[pod] = next(iter(owners))
 
-    def _name_gpus(self, workload: Workload, links: _Links) -> None:
+    def _name_gpus(self, workload: Workload, links: Links) -> None:
         for node, sightings in sorted(links.gpu_names.items()):
-            for gpu in _unite(node, sightings):
+            for gpu in unite_gpus(node, sightings):
                 self._remember(gpu)
         for rank, labels in sorted(links.rank_gpu.items()):
-            keys = {self._alias.get((node, _tag(kind, name))) for node, kind, name in labels}
+            keys = {self._alias.get((node, tag(kind, name))) for node, kind, name in labels}
             keys.discard(None)
             if not keys:
                 for node, kind, name in sorted(labels):
@@ -307,7 +134,7 @@ class Directory:
             elif other is not None and other != key:
                 self._join_by_rank(rank, sorted((other, key)))
 
-    def _match_by_count(self, links: _Links) -> None:
+    def _match_by_count(self, links: Links) -> None:
         """A job that holds every device of a node uses them in local-rank order by default."""
         by_node: dict[str, dict[int | None, str]] = {}
         for gpu in self.gpus.values():
@@ -467,38 +294,3 @@ class Directory:
     def ranks_of_node(self, node: str) -> list[int]:
         """Return the ranks placed on a node, ascending."""
         return self._node_ranks.get(node, [])
-
-
-def _strongest(names: tuple[int | None, str, str, str]) -> tuple[str, str]:
-    index, pci, uuid, serial = names
-    for kind, name in (("p", pci), ("u", uuid), ("s", serial)):
-        if name:
-            return kind, name
-    return "#", str(index)
-
-
-def _tag(kind: str, name: str) -> str:
-    return f"#{name}" if kind == "#" else name
-
-
-def _unite(node: str, sightings: list[tuple[int | None, str, str, str]]) -> list[Gpu]:
-    """Unite sightings that share a name; the strongest names are joined first."""
-    gpus: list[Gpu] = []
-    by_name: dict[tuple[str, str], Gpu] = {}
-    ordered = sorted(set(sightings), key=lambda s: (-sum(map(bool, s[1:])), s[1:], s[0] or 0))
-    for index, pci, uuid, serial in ordered:
-        names = [("p", pci), ("u", uuid), ("s", serial)]
-        gpu = next((by_name[n] for n in names if n[1] and n in by_name), None)
-        if gpu is None and not (pci or uuid or serial):
-            gpu = by_name.get(("#", str(index)))
-        if gpu is None:
-            gpu = Gpu(node)
-            gpus.append(gpu)
-        gpu.index = index if gpu.index is None else gpu.index
-        gpu.pci, gpu.uuid, gpu.serial = gpu.pci or pci, gpu.uuid or uuid, gpu.serial or serial
-        for name in (("p", gpu.pci), ("u", gpu.uuid), ("s", gpu.serial)):
-            if name[1]:
-                by_name.setdefault(name, gpu)
-        if gpu.index is not None:
-            by_name.setdefault(("#", str(gpu.index)), gpu)
-    return gpus

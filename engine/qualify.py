@@ -5,10 +5,11 @@ The codes are listed in docs/verdict.md.
 
 from dataclasses import dataclass, field
 
+from engine.candidates import Cause, is_supported
 from engine.case import Case
 from engine.correlate import Graph
 from engine.coverage import CoverageMap
-from engine.decide import Cause, Decision, is_supported
+from engine.decide import Decision
 from engine.entities import Directory
 from engine.model.moment import rfc3339
 from engine.model.verdict import EvidenceRequest, Interval

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 from engine.anchor import Anchor
+from engine.candidates import Cause
 from engine.correlate import Graph
-from engine.decide import Cause, Decision
+from engine.decide import Decision
 from engine.entities import Directory
 from engine.episodes import Episode
 from engine.model.vocabulary import NODE_CULPRIT_DOMAINS, EntityRole, QualityLevel

@@ -5,10 +5,11 @@ from typing import Any
 
 from engine.actions import advise
 from engine.anchor import Anchor
+from engine.candidates import Cause
 from engine.case import Case
 from engine.correlate import Graph
 from engine.coverage import CoverageMap
-from engine.decide import Cause, Decision
+from engine.decide import Decision
 from engine.entities import Directory
 from engine.episodes import Episode
 from engine.model.canonical import canonical_json, short_id

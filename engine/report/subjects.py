@@ -1,9 +1,10 @@
 """How subjects and parts appear in the document: entity references, grouped nodes and ranks."""
 
-from engine.entities import Directory, Gpu
+from engine.entities import Directory
 from engine.episodes import Episode
 from engine.model.verdict import AffectedEntity, AffectedNode, AffectedRank, EntityRef, NodeGpu
 from engine.model.vocabulary import EntityKind
+from engine.names import Gpu
 from engine.report.exhibits import Exhibits
 from engine.roles import Cast, Part
 

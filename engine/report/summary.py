@@ -1,6 +1,7 @@
 """Two to five plain sentences, built from the decision and nothing else."""
 
-from engine.decide import Cause, Decision
+from engine.candidates import Cause
+from engine.decide import Decision
 from engine.entities import Directory
 from engine.hostlist import compact_hostlist
 from engine.model.workload import Workload

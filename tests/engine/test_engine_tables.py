@@ -7,13 +7,14 @@ from typing import get_args
 import pytest
 
 from engine.correlate import effect_keys
-from engine.entities import Directory, NodeNames, normal_pci
+from engine.entities import Directory
 from engine.episodes import Episode, may_precede, surely_before
 from engine.exceptions import is_messenger
 from engine.hostlist import compact_hostlist, expand_hostlist
 from engine.meanings import FALLBACK
 from engine.model.observation import Entity
 from engine.model.vocabulary import Manifestation
+from engine.names import NodeNames, normal_pci
 from engine.normalise import bounds_of
 from engine.progress import read_progress
 from engine.terminal import STATES, read_exit, read_state
