@@ -10,16 +10,13 @@ from typing import Final, Protocol
 
 from engine.extract.fact import Fact
 from engine.extract.formats.aws import read_aws_json
+from engine.extract.formats.cluster import Cluster
 from engine.extract.formats.detectors import detect
 from engine.extract.formats.flight_recorder import read_dump_json, read_dump_pickle
 from engine.extract.formats.inventory import read_inventory
 from engine.extract.formats.jsontext import JsonValue, read_json_values
 from engine.extract.formats.kubectl_text import read_kubectl_text
-from engine.extract.formats.kubernetes import (
-    Cluster,
-    read_kubernetes_json,
-    read_kubernetes_yaml,
-)
+from engine.extract.formats.kubernetes import read_kubernetes_json, read_kubernetes_yaml
 from engine.extract.formats.series import Series, read_series
 from engine.extract.formats.sheet import OTHER, Sheet
 from engine.extract.formats.slurm import read_slurm_text

@@ -6,8 +6,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from engine.extract.formats.kubernetes import Cluster, Pending, add_condition, add_event
-from engine.extract.formats.sheet import Line, Sheet, age_us
+from engine.extract.formats.cluster import Cluster, Pending
+from engine.extract.formats.kubectl_table import (
+    AGE_COUNT,
+    Row,
+    aged,
+    columns_of,
+    cut_row,
+    read_table,
+)
+from engine.extract.formats.kubernetes import add_condition, add_event
+from engine.extract.formats.sheet import Line, Sheet
 from engine.model.moment import to_us
 from engine.model.observation import When
 
@@ -15,27 +24,7 @@ _NAME = re.compile(r"^Name: {1,40}(\S{1,253})\s*$")
 _AFTER_OBJECT = re.compile(r"^(?:Name: {1,40}\S|NAME(?:SPACE)? {2,}|LAST SEEN {2,}|\$ |# |===|---)")
 _FIELD = re.compile(r"^( *)([A-Za-z0-9][A-Za-z0-9 ./()-]{0,60}?):(?: +(.*))?$")
 _DASH_ROW = re.compile(r"^ *-{2,}(?: +-{2,})*\s*$")
-_AGE_COUNT = re.compile(r"^(\S{1,24})(?: \(x(\d{1,9}) over (\S{1,24})\))?$")
-_TABLE_WORDS: Final = {
-    "pods": ("READY", "STATUS", "RESTARTS"),
-    "events": ("TYPE", "REASON", "OBJECT"),
-    "nodes": ("STATUS", "ROLES", "AGE"),
-}
-_PHASES: Final = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
-_KINDS: Final = {
-    "po": "Pod", "pod": "Pod", "pods": "Pod", "no": "Node", "node": "Node", "nodes": "Node",
-    "job": "Job", "jobs": "Job", "workload": "Workload", "pytorchjob": "PyTorchJob",
-    "jobset": "JobSet", "rayjob": "RayJob", "replicaset": "ReplicaSet",
-}  # fmt: skip
 _DEFAULT_KIND: Final = "Pod"
-
-
-@dataclass(slots=True)
-class _Row:
-    """One cell row of a table with the line it came from."""
-
-    cells: dict[str, str]
-    line: Line
 
 
 @dataclass(slots=True)
@@ -56,7 +45,7 @@ def read_kubectl_text(sheet: Sheet, cluster: Cluster) -> None:
         if index in sheet.consumed:
             index += 1
             continue
-        after = _read_table(sheet, cluster, index)
+        after = read_table(sheet, cluster, index)
         if after is not None:
             sheet.consume(*range(index, after))
         else:
@@ -66,121 +55,6 @@ def read_kubectl_text(sheet: Sheet, cluster: Cluster) -> None:
             for each in cluster.pending[first:]:
                 sheet.consume(*(line.number - 1 for line in each.lines))
         index = max(after or 0, index + 1)
-
-
-def _columns(text: str) -> list[tuple[str, int]]:
-    """Return (name, start) of header words; kubectl parts columns by two spaces or more."""
-    return [(match[0], match.start()) for match in re.finditer(r"\S+(?: \S+)*", text)]
-
-
-def _cut(text: str, columns: Sequence[tuple[str, int]]) -> dict[str, str]:
-    """Cut a row at the header's columns, or at runs of spaces where the row does not line up."""
-    starts = [start for _, start in columns] + [len(text) + 1]
-    lines_up = all(
-        start == 0 or start >= len(text) or (text[start - 1] == " " and text[start] != " ")
-        for start in starts[:-1]
-    )
-    names = [name for name, _ in columns]
-    if lines_up:
-        return {
-            name: text[starts[at] : starts[at + 1] if at + 1 < len(names) else None].strip()
-            for at, name in enumerate(names)
-        }
-    cells = re.split(r"\s{2,}", text.strip(), maxsplit=len(names) - 1)
-    if len(cells) == len(names):
-        return dict(zip(names, cells, strict=True))
-    words = text.split(None, len(names) - 1)
-    return dict(zip(names, words, strict=False))
-
-
-def _read_table(sheet: Sheet, cluster: Cluster, index: int) -> int | None:
-    words = sheet.lines[index].text.split()
-    joined = set(words)
-    kind = next((name for name, need in _TABLE_WORDS.items() if joined.issuperset(need)), None)
-    if kind is None or words[0] not in ("NAME", "NAMESPACE", "LAST"):
-        return None
-    columns = _columns(sheet.lines[index].text)
-    after = index + 1
-    for line in sheet.lines[index + 1 :]:
-        if not line.text.strip() or line.text.startswith(("$", "#", "Name:")):
-            break
-        row = _Row(_cut(line.text, columns), line)
-        if not (row.cells.get("NAME") or row.cells.get("OBJECT")):
-            break
-        {"pods": _pod_row, "events": _event_row, "nodes": _node_row}[kind](cluster, row)
-        after += 1
-    return after
-
-
-def _pod_row(cluster: Cluster, row: _Row) -> None:
-    name, status = row.cells.get("NAME", ""), row.cells.get("STATUS", "")
-    node = row.cells.get("NODE", "").replace("<none>", "")
-    is_phase = status in _PHASES
-    restarts = row.cells.get("RESTARTS", "").split(" ")[0]
-    captured = cluster.sheet.label.captured_at_us
-    when = When() if captured is None else When(None, captured, "relative", "scheduler")
-    cluster.pending.append(
-        Pending(
-            "k8s.pod",
-            {
-                "name": name,
-                "phase": status if is_phase else None,
-                "reason": None if is_phase else status,
-                "node": node,
-                "message": f"restarts {restarts}" if restarts not in ("", "0") else None,
-            },
-            [row.line], when, None, name, "pod", node, name,
-        )
-    )  # fmt: skip
-
-
-def _node_row(cluster: Cluster, row: _Row) -> None:
-    name = row.cells.get("NAME", "")
-    states = row.cells.get("STATUS", "").split(",")
-    ready = {"Ready": "True", "NotReady": "False"}.get(states[0], "Unknown")
-    cordoned = "SchedulingDisabled" if "SchedulingDisabled" in states else ""
-    add_condition(
-        cluster,
-        kind="Node",
-        name=name,
-        condition={"type": "Ready", "status": ready, "reason": cordoned},
-        when=When(),
-        lines=[row.line],
-        node=name,
-    )
-
-
-def _event_row(cluster: Cluster, row: _Row) -> None:
-    kind, _, name = row.cells.get("OBJECT", "").partition("/")
-    last = _AGE_COUNT.match(row.cells.get("LAST SEEN", ""))
-    add_event(
-        cluster,
-        kind=_KINDS.get(kind.lower(), kind),
-        name=name,
-        values={
-            "type": row.cells.get("TYPE"),
-            "reason": row.cells.get("REASON"),
-            "count": (last and last[2]) or row.cells.get("COUNT"),
-            "message": row.cells.get("MESSAGE"),
-        },
-        node=row.cells.get("SOURCE", "").partition(", ")[2],
-        when=_aged(cluster.sheet, row.cells.get("LAST SEEN", "")),
-        lines=[row.line],
-    )
-
-
-def _aged(sheet: Sheet, text: str) -> When:
-    """Return the interval of `3m5s` or `3m5s (x5 over 4m)` before the capture."""
-    match = _AGE_COUNT.match(text.strip())
-    last = age_us(match[1]) if match else None
-    if match is None or last is None:
-        return sheet.at(text.strip())
-    first = age_us(match[3]) if match[3] else None
-    when = sheet.before_capture(last[0], slack_us=last[1])
-    if first is None or when.latest_us is None:
-        return when
-    earliest = sheet.before_capture(first[0], slack_us=first[1])
-    return When(earliest.earliest_us, when.latest_us, "relative", "scheduler")
 
 
 def _read_described(sheet: Sheet, cluster: Cluster, index: int) -> int | None:
@@ -239,10 +113,10 @@ def _described_table(
     head = at if _DASH_ROW.match(sheet.lines[at + 1].text) else at + 1
     if head + 1 >= stop or not _DASH_ROW.match(sheet.lines[head + 1].text):
         return None
-    columns = _columns(sheet.lines[head].text)
+    columns = columns_of(sheet.lines[head].text)
     after = head + 2
     while after < stop and sheet.lines[after].text[:1] == " ":
-        row = _Row(_cut(sheet.lines[after].text, columns), sheet.lines[after])
+        row = Row(cut_row(sheet.lines[after].text, columns), sheet.lines[after])
         if section == "Events":
             _described_event(cluster, described, row)
         else:
@@ -251,9 +125,9 @@ def _described_table(
     return after
 
 
-def _described_event(cluster: Cluster, described: _Described, row: _Row) -> None:
+def _described_event(cluster: Cluster, described: _Described, row: Row) -> None:
     age = row.cells.get("Age", "")
-    match = _AGE_COUNT.match(age)
+    match = AGE_COUNT.match(age)
     node = row.cells.get("From", "").partition(", ")[2]
     add_event(
         cluster,
@@ -266,12 +140,12 @@ def _described_event(cluster: Cluster, described: _Described, row: _Row) -> None
             "message": row.cells.get("Message"),
         },
         node=node,
-        when=_aged(cluster.sheet, age),
+        when=aged(cluster.sheet, age),
         lines=[row.line],
     )
 
 
-def _described_condition(cluster: Cluster, described: _Described, row: _Row) -> None:
+def _described_condition(cluster: Cluster, described: _Described, row: Row) -> None:
     kind = _kind_of(described)
     add_condition(
         cluster,
