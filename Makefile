@@ -56,3 +56,5 @@ lock: $(READY) ## refresh requirements.lock
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .rootrank build .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+include infra/build.mk

@@ -9,13 +9,12 @@ LAYER_PACKAGES := aws-lambda-powertools backports.zstd google-re2 hyperscan isal
 .PHONY: $(addprefix build-,$(FUNCTIONS)) build-DependencyLayer
 
 $(addprefix build-,$(FUNCTIONS)):
-	for folder in $(ARTIFACT_FOLDERS); do \
-	  find $$folder -type f \( -name '*.py' -o -name '*.yaml' -o -name '*.json' -o -name VERSION \) \
-	    ! -name '*.cases.yaml' | sort | while read -r file; do \
-	      mkdir -p "$(ARTIFACTS_DIR)/$$(dirname "$$file")" && cp "$$file" "$(ARTIFACTS_DIR)/$$file"; \
-	    done; \
+	find $(ARTIFACT_FOLDERS) -type f -name '*.py' | sort | while read -r file; do \
+	  mkdir -p "$(ARTIFACTS_DIR)/$$(dirname "$$file")" && cp "$$file" "$(ARTIFACTS_DIR)/$$file"; \
 	done
-	if test -f build/compiled.json; then cp build/compiled.json "$(ARTIFACTS_DIR)/rules/compiled.json"; fi
+	mkdir -p "$(ARTIFACTS_DIR)/rules" && cp rules/VERSION "$(ARTIFACTS_DIR)/rules/"
+	test -f build/compiled.json || { echo "build/compiled.json is missing: call make build" >&2; exit 1; }
+	cp build/compiled.json "$(ARTIFACTS_DIR)/rules/compiled.json"
 	find "$(ARTIFACTS_DIR)" -exec touch -d 2020-01-01T00:00:00Z {} +
 
 build-DependencyLayer:
