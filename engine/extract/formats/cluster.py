@@ -62,8 +62,11 @@ class Cluster:
         return each.kind in named_kinds and not _is_named(each, wanted)
 
     def _entity(self, each: Pending) -> Entity:
-        entity = self.sheet.node_entity(each.node)
-        return Entity(node=entity.node, pod=each.pod)
+        sheet = self.sheet
+        if each.family != "k8s.event" and each.kind == "pod" and not sheet.workload.nodes:
+            # Where the job's nodes are unknown, its own pods say them.
+            return Entity(node=each.node, pod=each.pod)
+        return Entity(node=sheet.node_entity(each.node).node, pod=each.pod)
 
 
 def _is_named(each: Pending, wanted: tuple[str, ...]) -> bool:

@@ -154,11 +154,11 @@ class Sheet:
     def node_entity(self, name: str, **more: Any) -> Entity:
         """Return the entity for a node that a platform record names, if it is the job's own.
 
-        A record of a platform may say which node it means; a name that the job does not have is
-        kept in the text only, so that a stranger's node is never acted on.
+        A record of a platform may say which node it means; a name that the job is not known to
+        have is kept in the text only, so that a stranger's node is never acted on.
         """
         known = set(self.workload.nodes) | set(self.label.nodes)
-        is_own = self.label.trust in ("platform", "node") and (not known or name in known)
+        is_own = self.label.trust in ("platform", "node") and name in known
         return Entity(node=name if is_own else "", **more)
 
     def is_other_node(self, name: str) -> bool:

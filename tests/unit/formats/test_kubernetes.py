@@ -232,3 +232,8 @@ def test_what_no_fact_was_made_of_stays_text():
     assert b"      Reason:       OOMKilled" not in left
     text = json.dumps({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "status": {}})
     assert kube(text) is None
+
+
+def test_where_the_jobs_nodes_are_unknown_its_own_pods_say_them():
+    structured = kube(json.dumps(POD))
+    assert {fact.entity.node for fact in structured.facts} == {"node-002"}

@@ -192,3 +192,12 @@ def test_a_seff_block_gives_state_and_exit_code():
         "slurm.job id=7 state=OUT_OF_MEMORY exit=0 elapsed=03:57:12 user=alice"
     ]
     assert [line for _, _, line in structured.unconsumed] == [b"something else"]
+
+
+def test_where_the_jobs_nodes_are_unknown_a_drained_node_is_nobodys_entity():
+    text = (
+        "REASON               USER      TIMESTAMP           NODELIST\n"
+        "Not responding       slurm     2018-05-17T01:05:47 node-[001-004]\n"
+    )
+    structured = read("scheduler", text, nodes=())
+    assert {fact.entity.node for fact in structured.facts} == {""}
