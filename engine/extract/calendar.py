@@ -6,7 +6,10 @@ from typing import Final
 
 from engine.model.moment import from_us, to_us, zone
 
-_HOUR_US: Final = 3_600_000_000
+QUARTER_US: Final = 900_000_000  # offsets from UTC are whole quarters of an hour
+_BEFORE_US: Final = 120_000_000  # how far outside its attempt a job's own output may lie
+_AFTER_US: Final = 300_000_000
+_NEAR_US: Final = 600_000_000  # it begins or ends about when the attempt does
 _CACHE_LIMIT: Final = 8192
 _Clock = tuple[int, int, int]
 
@@ -65,3 +68,23 @@ class Calendar:
             return None
         # a gap (spring) gives nonsense twice, an hour apart, as a fold (autumn) gives two hours
         return both[0], both[-1]
+
+
+def shifts_into(seen: tuple[int, int], start: int, end: int) -> list[int] | None:
+    """The shifts, in microseconds, that bring stamps wholly outside an attempt into it.
+
+    `seen` holds the first and last stamp. Whole hours win over other quarters. None where some
+    stamp lies inside already; an empty list where nothing fits.
+    """
+    first, last = seen
+    low, high = start - _BEFORE_US, end + _AFTER_US
+    if last >= low and first <= high:
+        return None
+    fits = [
+        shift
+        for shift in (step * QUARTER_US for step in range(-56, 57))
+        if first + shift >= low
+        and last + shift <= high
+        and (first + shift <= start + _NEAR_US or last + shift >= end - _NEAR_US)
+    ]
+    return [shift for shift in fits if shift % (4 * QUARTER_US) == 0] or fits

@@ -27,6 +27,7 @@ _RAY: Final = re.compile(  # (RayTrainWorker pid=123, ip=10.0.0.1)
     r"(?: \[repeated \d+x[^\]]{0,60}\])? ?"
 )
 _POD: Final = re.compile(r"\[?pod/([\w.\-]{1,253})/([\w.\-]{1,63})\]?:? ?")  # kubectl logs --prefix
+_BRACKETED: Final = {"r": _RANK, "d": _LOCAL, "p": _POD}  # by what follows the bracket
 _SRUN: Final = re.compile(r" {0,6}(\d{1,7}): ?")  # srun --label
 _NCCL: Final = re.compile(  # node-1:124029:124329 [3] NCCL INFO
     r"([A-Za-z0-9][\w.\-]{0,200}):(\d{1,9}):(\d{1,9}) \[(\d{1,3})\] "
@@ -61,6 +62,39 @@ class Identity:
     lead: str = ""
 
 
+class _Found:
+    """What the prefixes of one line say, gathered from left to right."""
+
+    __slots__ = ("cuda_device", "host", "keys", "local_rank", "pid", "pod", "rank")
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.rank: int | None = None
+        self.local_rank: int | None = None
+        self.pid: int | None = None
+        self.cuda_device: int | None = None
+        self.pod = self.host = ""
+
+    def take(self, match: re.Match[str]) -> None:
+        pattern = match.re
+        if pattern is _RANK or pattern is _MPI or pattern is _SRUN:
+            self.rank = int(match[1])
+            self.keys.append(f"rank{match[1]}")
+        elif pattern is _LOCAL:
+            self.local_rank = int(match[1])
+            self.keys.append(f"local{match[1]}")
+        elif pattern is _POD:
+            self.pod = match[1]
+            self.keys.append(f"pod{match[1]}/{match[2]}")
+        elif pattern is _RAY:
+            self.pid, self.host = int(match[2]), match[3] or self.host
+            self.keys.append(f"ray{match[2]}@{match[3] or ''}")
+        elif pattern is _NCCL:
+            self.host, self.pid, self.cuda_device = match[1], int(match[2]), int(match[4])
+            if not self.keys:
+                self.keys.append(f"nccl{match[1]}:{match[2]}")
+
+
 class Demultiplexer:
     """Reads identities of one stream; `head` decides whether bare `3: ` prefixes are ranks."""
 
@@ -92,58 +126,44 @@ class Demultiplexer:
         )
 
     def _prefixes(self, text: str) -> Identity:
-        place = 0
-        rank = local = pid = cuda = None
-        pod = host = ""
-        keys: list[str] = []
-        lead = ""
+        found = _Found()
+        place, lead = 0, ""
         for _ in range(_MAX_PREFIXES):
-            start = place
-            char = text[place : place + 1]
-            if char == "[":
-                following = text[place + 1 : place + 2]
-                if following == "r" and (match := _RANK.match(text, place)):
-                    rank, place = int(match[1]), match.end()
-                    keys.append(f"rank{match[1]}")
-                elif following == "d" and (match := _LOCAL.match(text, place)):
-                    local, place = int(match[1]), match.end()
-                    keys.append(f"local{match[1]}")
-                elif following == "p" and (match := _POD.match(text, place)):
-                    pod, place = match[1], match.end()
-                    keys.append(f"pod{match[1]}/{match[2]}")
-                elif following.isdigit():
-                    if match := _MPI.match(text, place):
-                        rank, place = int(match[1]), match.end()
-                        keys.append(f"rank{match[1]}")
-                    elif (match := _STAMP.match(text, place)) and self._stands_before_prefix(
-                        text, match.end()
-                    ):
-                        place = match.end()
-            elif char == "(":
-                if match := _RAY.match(text, place):
-                    pid, host, place = int(match[2]), match[3] or host, match.end()
-                    keys.append(f"ray{match[2]}@{match[3] or ''}")
-            elif char.isdigit() or char == " ":
-                if self._srun and not keys and (match := _SRUN.match(text, place)):
-                    rank, place = int(match[1]), match.end()
-                    keys.append(f"rank{match[1]}")
-                elif (match := _STAMP.match(text, place)) and self._stands_before_prefix(
-                    text, match.end()
-                ):
-                    place = match.end()
-            elif char == "p" and (match := _POD.match(text, place)):
-                pod, place = match[1], match.end()
-                keys.append(f"pod{match[1]}/{match[2]}")
-            if place == start:
+            match = self._marker(text, place, first=not found.keys)
+            if match is None:
                 break
-            if start == 0 and keys:
-                lead = text[:place].rstrip(" ")
-        keys = list(dict.fromkeys(keys))
+            found.take(match)
+            if place == 0 and found.keys:
+                lead = match[0].rstrip(" ")
+            place = match.end()
         if "NCCL" in text and (match := _NCCL.match(text, place)):
-            host, pid, cuda = match[1], int(match[2]), int(match[4])
-            if not keys:
-                keys.append(f"nccl{match[1]}:{match[2]}")
-        return Identity("|".join(keys), rank, local, pid, pod, host, cuda, place, lead)
+            found.take(match)
+        key = "|".join(dict.fromkeys(found.keys))
+        return Identity(
+            key, found.rank, found.local_rank, found.pid, found.pod, found.host,
+            found.cuda_device, place, lead,
+        )  # fmt: skip
+
+    def _marker(self, text: str, place: int, *, first: bool) -> re.Match[str] | None:
+        """The prefix at `place`; a stamp counts only where another prefix follows it."""
+        char = text[place : place + 1]
+        if char == "[":
+            following = text[place + 1 : place + 2]
+            if not following.isdigit():
+                pattern = _BRACKETED.get(following)
+                return pattern.match(text, place) if pattern else None
+            if match := _MPI.match(text, place):
+                return match
+        elif char == "(":
+            return _RAY.match(text, place)
+        elif char == "p":
+            return _POD.match(text, place)
+        elif not (char.isdigit() or char == " "):
+            return None
+        elif self._srun and first and (match := _SRUN.match(text, place)):
+            return match
+        match = _STAMP.match(text, place)
+        return match if match and self._stands_before_prefix(text, match.end()) else None
 
     def _stands_before_prefix(self, text: str, place: int) -> bool:
         char = text[place : place + 1]

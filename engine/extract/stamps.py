@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from engine.extract.calendar import Calendar
+from engine.extract.calendar import QUARTER_US, Calendar, shifts_into
 from engine.extract.stamp_forms import (
     CTIME,
     DATED,
@@ -37,7 +37,6 @@ from engine.model.workload import Workload
 _SECOND: Final = 1_000_000
 _HEAD_CHARS: Final = 72  # how far behind the line start, or behind its prefix, a stamp may begin
 _NAIVE: Final = ("local", "yearless", "neighbour")
-_QUARTER: Final = 900 * _SECOND
 _REMEMBERED: Final = 4096
 _OPENERS: Final = " \t[<(|"
 
@@ -125,25 +124,16 @@ class StampReader:
         """
         if not self._may_shift or self._naive is None or self._start is None or self._end is None:
             return self._problems
-        low, high = self._start - 120 * _SECOND, self._end + 300 * _SECOND
-        first, last = self._naive
-        if not (last < low or first > high):
+        fits = shifts_into(self._naive, self._start, self._end)
+        if fits is None:
             return self._problems
-        fits = [
-            step * _QUARTER
-            for step in range(-56, 57)
-            if first + step * _QUARTER >= low and last + step * _QUARTER <= high
-            and (first + step * _QUARTER <= self._start + 600 * _SECOND
-                 or last + step * _QUARTER >= self._end - 600 * _SECOND)
-        ]  # fmt: skip
-        fits = [shift for shift in fits if shift % (4 * _QUARTER) == 0] or fits
         if not fits:
             return [
                 *self._problems,
                 "stamps without a zone lie outside the attempt; a timezone may be missing",
             ]
         self._shift = (fits[0], fits[-1])
-        moved = " or ".join(f"{shift / (4 * _QUARTER):+g} h" for shift in sorted({*self._shift}))
+        moved = " or ".join(f"{shift / (4 * QUARTER_US):+g} h" for shift in sorted({*self._shift}))
         return [
             *self._problems,
             f"stamps without a zone lie outside the attempt; read as moved by {moved}",
