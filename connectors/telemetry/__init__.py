@@ -1,0 +1,1 @@
+"""Telemetry: what was seen, one connector a module."""
