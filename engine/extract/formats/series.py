@@ -60,7 +60,8 @@ def read_series(sheet: Sheet, documents: Sequence[JsonValue]) -> list[Series]:
         if entity is None:
             continue
         kept = tuple(sorted((k, v) for k, v in labels.items() if k not in _VOLATILE))
-        key = (metric, kept)
+        # node_exporter tells its nodes apart by `instance` alone, which is not kept.
+        key = (metric, (("@node", entity.node), *kept))
         if key not in found:
             found[key] = Series(metric, labels, entity)
         found[key].points.append(point)
