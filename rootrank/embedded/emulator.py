@@ -34,6 +34,8 @@ from rootrank.embedded.template import REGION
 
 _SUBSTITUTION: Final = re.compile(r"\$\{(\w+)\}")
 _TIME_LEFT_MS: Final = 300_000
+_WHOLE_PERCENTAGE: Final = re.compile(r'("ToleratedFailurePercentage":\s?\d+)(?=\s?[,}])')
+"""`"ToleratedFailurePercentage": 100`: moto's grammar takes it for a count and refuses it."""
 _ONE_AT_A_TIME: Final = threading.Lock()
 _ENVIRONMENT: Final = {
     "AWS_DEFAULT_REGION": REGION,
@@ -145,6 +147,9 @@ def _substituted(create: Any) -> Any:
         made = properties.pop("DefinitionSubstitutions", None) or {}
         properties["DefinitionString"] = _SUBSTITUTION.sub(
             lambda match: str(made.get(match[1], match[0])), properties["DefinitionString"]
+        )
+        properties["DefinitionString"] = _WHOLE_PERCENTAGE.sub(
+            r"\1.0", properties["DefinitionString"]
         )
         changed = {**resource, "Properties": properties}
         return create.__func__(cls, name, changed, account, region, **rest)

@@ -4,6 +4,7 @@ import copy
 import importlib
 import json
 import pkgutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,3 +132,13 @@ def test_substitutions_of_the_machine_are_those_of_the_template() -> None:
     assert text.count("${") == sum(
         text.count(f"${{{name}}}") for name in machine["DefinitionSubstitutions"]
     )
+
+
+@pytest.mark.system("asl-validator")
+def test_the_language_validator_accepts_the_machine() -> None:
+    program = ROOT / "build/asl/node_modules/.bin/asl-validator"
+    machine = ROOT / "infra/statemachine/attribution.asl.json"
+    told = subprocess.run(
+        [str(program), "--json-path", str(machine)], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stdout + told.stderr

@@ -1,7 +1,9 @@
 """The template as CloudFormation gets it: least privilege, dead letters, limits, retention."""
 
 import copy
+import importlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -180,3 +182,25 @@ def test_the_linter_has_nothing_to_say() -> None:
         check=False,
     )
     assert (told.returncode, told.stdout) == (0, "")
+
+
+@pytest.mark.system("aws-sam-cli")
+def test_the_sam_command_line_accepts_the_template() -> None:
+    told = subprocess.run(
+        ["sam", "validate", "--lint", "--region", "us-east-1", "-t", str(ROOT / "template.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SAM_CLI_TELEMETRY": "0"},
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("name", ["ScopeAdmit", "ScopePlan", "Collect", "Attribute", "Publish"])
+def test_every_function_has_a_build_recipe_and_a_handler_that_exists(
+    stack: dict[str, Any], name: str
+) -> None:
+    handler = of_type(stack, "AWS::Lambda::Function")[f"{name}Function"]["Handler"]
+    module, function = handler.rsplit(".", 1)
+    assert callable(getattr(importlib.import_module(module), function))
+    assert f"{name}Function" in (ROOT / "infra/build.mk").read_text()
