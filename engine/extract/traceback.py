@@ -28,6 +28,8 @@ _EXCEPTION_ENDS: Final = ("Error", "Exception", "Exit", "Interrupt", "Warning", 
                           "Timeout", "Expired", "Failure", "Refused", "Group")  # fmt: skip
 _NO_EXCEPTION: Final = frozenset({"Killed", "Aborted", "Terminated", "Traceback", "Warning", "Info",
                                   "Error", "Note", "Failures"})  # fmt: skip
+_STAMP_RUN: Final = re.compile(r"\d{1,20}(?:[-/:.,T ]\d{1,20}){1,12}")
+_SKIPPED_LINES: Final = 200  # of other writers between the prefixed lines of one
 _DIGITS: Final = re.compile(r"\d+")
 
 
@@ -159,11 +161,16 @@ class _Reader:
         self._open_headers = 1
 
     def read(self) -> Traceback:
+        skipped = 0
         for line, body in self._window.forward(
             self._header, self._identity, lines=MAX_LINES, look_bytes=1 << 18
         ):
             text = self._strip(body)
-            if text is None or not self._take(line, text):
+            if text is None:
+                skipped += 1
+                if skipped > _SKIPPED_LINES:
+                    break
+            elif not self._take(line, text):
                 break
         for line in self._pending[:_TAIL_LINES]:
             if not line.text[self._window.identity(line).body :].strip():
@@ -258,6 +265,14 @@ def _names_exception(name: str, message: str | None) -> bool:
 
 
 def _mask_of(prefix: str) -> re.Pattern[str]:
-    """A prefix with its numbers left open: stamps and pids differ from line to line."""
-    parts = (re.escape(part) for part in _DIGITS.split(prefix[-400:].rstrip(" ")))
-    return re.compile(r"\d+".join(parts) + " ?")
+    """A prefix with its stamps left open: they differ from line to line, pids and ranks do not."""
+    pieces: list[str] = []
+    place = 0
+    prefix = prefix[-400:].rstrip(" ")
+    for match in _STAMP_RUN.finditer(prefix):
+        pieces += [
+            re.escape(prefix[place : match.start()]),
+            _DIGITS.sub(r"\\d+", re.escape(match[0])),
+        ]
+        place = match.end()
+    return re.compile("".join(pieces) + re.escape(prefix[place:]) + " ?")

@@ -98,6 +98,24 @@ def test_prefixes_that_change_from_line_to_line_are_stripped() -> None:
     assert item.when.basis == "local"
 
 
+def test_writers_that_their_prefix_tells_apart_do_not_mix() -> None:
+    def row(rank: int, milliseconds: int, text: str) -> str:
+        return f"2025-06-26 06:01:12.{milliseconds} [12/train/34 (pid {rank})] {text}\n"
+
+    data = (
+        row(1, 970, "Traceback (most recent call last):")
+        + row(2, 971, "Traceback (most recent call last):")
+        + row(1, 972, '  File "a.py", line 1, in one')
+        + row(2, 973, '  File "b.py", line 1, in two')
+        + row(2, 974, "KeyError: 2") + row(1, 975, "ValueError: 1")
+    )  # fmt: skip
+    items = by_symptom(data)["python_exception"]
+    assert sorted((item.fields["exception"], item.fields["frame_function"]) for item in items) == [
+        ("KeyError", "two"), ("ValueError", "one"),
+    ]  # fmt: skip
+    assert all(not item.flags for item in items)
+
+
 def test_a_log_record_may_prefix_only_the_header() -> None:
     data = (
         "2025-06-26 06:01:12,977 ERROR Traceback (most recent call last):\n"
