@@ -16,16 +16,15 @@ from engine.rulebook.document import (
 )
 from engine.rulebook.load import LoadedRule, Rule
 from engine.rulebook.pattern import (
-    MAX_WILDCARDS,
     MIN_LITERAL_BYTES,
     automaton_form,
     crosses_lines,
     has_variable_tail,
     nested_repeat,
     required_literal,
-    starts_with_wildcard,
+    rival_repeats,
+    starts_with_repeat,
     syntax_error,
-    wildcard_count,
 )
 from engine.rulebook.problem import Problem, suggest
 from engine.rulebook.trial import (
@@ -219,10 +218,13 @@ def _check_extract(placed: _Placed) -> Iterator[Problem]:
     if nested_repeat(text):
         message = f"{key}: an unbounded repeat inside another may never end; bound the inner one"
         yield placed.problem(key, message=message)
-    if wildcard_count(text) > MAX_WILDCARDS:
-        message = f"{key}: more than {MAX_WILDCARDS} of `.*`; use narrower classes, such as [^,]*"
+    if rival_repeats(text):
+        message = (
+            f"{key}: two unbounded repeats can share out the same text, which is slow on hostile "
+            "lines; bound them, such as \\d{1,20}, \\S{0,80} or .{0,200}"
+        )
         yield placed.problem(key, message=message)
-    if starts_with_wildcard(text):
+    if starts_with_repeat(text):
         message = f"{key}: starts with an unbounded repeat; start with fixed text"
         yield placed.problem(key, message=message)
 

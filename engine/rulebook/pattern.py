@@ -14,7 +14,6 @@ from re import _constants as _sre  # type: ignore[attr-defined]  # isort: skip
 from re import _parser  # type: ignore[attr-defined]  # isort: skip
 
 MIN_LITERAL_BYTES: Final = 6
-MAX_WILDCARDS: Final = 3
 
 _QUANTIFIER: Final = re.compile(r"(?:[*+?]|\{\d*,?\d*\})[?+]?")
 _OPEN: Final = re.compile(r"\((?:\?(?:P<\w+>|:))?")
@@ -62,17 +61,17 @@ def nested_repeat(pattern: str) -> bool:
     return _has_nested(_parse(pattern), inside=False)
 
 
-def wildcard_count(pattern: str) -> int:
-    """How many unbounded `.` repeats the expression has; each multiplies the work on a line."""
-    return _count_wildcards(_parse(pattern))
+def starts_with_repeat(pattern: str) -> bool:
+    """Whether the expression can begin with an unbounded repeat: quadratic when searched for."""
+    return _begins_unbounded(list(_parse(pattern)))
 
 
-def starts_with_wildcard(pattern: str) -> bool:
-    """Whether the expression begins with an unbounded repeat: quadratic when searched for."""
-    items = _parse(pattern)
-    while items and items[0][0] is _sre.SUBPATTERN:
-        items = list(items[0][1][3])
-    return bool(items) and _is_repeat(items[0]) and items[0][1][1] is _sre.MAXREPEAT
+def rival_repeats(pattern: str) -> bool:
+    r"""Whether two unbounded repeats can share out the same text: at least quadratic when it fails.
+
+    `\d+\S*` and `.*a.*` can, `\d+ \S*` cannot, because nothing but the blank parts them.
+    """
+    return _share(_parse(pattern), [])[0]
 
 
 def crosses_lines(pattern: str) -> bool:
@@ -151,14 +150,96 @@ def _has_nested(items: Any, *, inside: bool) -> bool:
     return False
 
 
-def _count_wildcards(items: Any) -> int:
-    count = 0
+def _is_unbounded(item: Any) -> bool:
+    return _is_repeat(item) and item[1][1] is _sre.MAXREPEAT
+
+
+def _begins_unbounded(items: list[Any]) -> bool:
     for item in items:
-        if _is_repeat(item) and item[1][1] is _sre.MAXREPEAT:
-            inner = list(item[1][2])
-            count += len(inner) == 1 and inner[0][0] is _sre.ANY
-        count += sum(_count_wildcards(child) for child in _children(item))
-    return count
+        if _is_unbounded(item):
+            return True
+        if item[0] is _sre.AT:
+            return False
+        if any(_begins_unbounded(list(child)) for child in _children(item)):
+            return True
+        if not (_is_repeat(item) and item[1][0] == 0):
+            return False
+    return False
+
+
+def _share(items: Any, active: list[frozenset[str]]) -> tuple[bool, list[frozenset[str]]]:
+    """Walk a sequence; `active` are the repeats that could still take what comes next."""
+    for item in items:
+        operation, argument = item
+        if operation is _sre.SUBPATTERN:
+            found, active = _share(argument[3], active)
+        elif operation is _sre.BRANCH:
+            results = [_share(branch, active) for branch in argument[1]]
+            found = any(result[0] for result in results)
+            active = list({chars for result in results for chars in result[1]})
+        elif _is_unbounded(item):
+            chars = _characters(argument[2])
+            found = any(chars & other for other in active)
+            kept = active if argument[0] == 0 else [a for a in active if a & chars]
+            active = [*kept, chars]
+        elif _is_repeat(item):
+            found, after = _share(argument[2], active)
+            active = list({*active, *after}) if argument[0] == 0 else after
+        elif operation in (_sre.AT, _sre.ASSERT, _sre.ASSERT_NOT):
+            found = False
+        else:
+            found = False
+            taken = _characters([item])
+            active = [chars for chars in active if chars & taken]
+        if found:
+            return True, active
+    return False, active
+
+
+_ASCII: Final = frozenset(map(chr, range(9, 127)))
+
+
+def _characters(items: Any) -> frozenset[str]:
+    """The ASCII characters that some part of `items` can match."""
+    found: set[str] = set()
+    for item in items:
+        operation, argument = item
+        if operation is _sre.LITERAL:
+            found.add(chr(argument))
+        elif operation is _sre.NOT_LITERAL:
+            found.update(_ASCII - {chr(argument)})
+        elif operation is _sre.ANY:
+            found.update(_ASCII - {"\n"})
+        elif operation is _sre.IN:
+            found.update(_class_characters(argument))
+        else:
+            for child in _children(item):
+                found.update(_characters(child))
+    return frozenset(found)
+
+
+def _class_characters(parts: list[Any]) -> frozenset[str]:
+    found: set[str] = set()
+    for operation, argument in parts:
+        if operation is _sre.LITERAL:
+            found.add(chr(argument))
+        elif operation is _sre.RANGE:
+            found.update(chr(code) for code in range(argument[0], min(argument[1], 126) + 1))
+        elif operation is _sre.CATEGORY:
+            found.update(char for char in _ASCII if _CATEGORIES[argument].match(char))
+    if parts and parts[0][0] is _sre.NEGATE:
+        return _ASCII - found
+    return frozenset(found)
+
+
+_CATEGORIES: Final = {
+    _sre.CATEGORY_DIGIT: re.compile(r"\d"),
+    _sre.CATEGORY_NOT_DIGIT: re.compile(r"\D"),
+    _sre.CATEGORY_SPACE: re.compile(r"\s"),
+    _sre.CATEGORY_NOT_SPACE: re.compile(r"\S"),
+    _sre.CATEGORY_WORD: re.compile(r"\w"),
+    _sre.CATEGORY_NOT_WORD: re.compile(r"\W"),
+}
 
 
 def _tokens(pattern: str) -> list[_Token]:

@@ -12,6 +12,8 @@ from engine.rulebook.pattern import (
     has_variable_tail,
     nested_repeat,
     required_literal,
+    rival_repeats,
+    starts_with_repeat,
 )
 
 
@@ -69,6 +71,32 @@ def test_the_text_that_every_match_holds(pattern: str, literal: str) -> None:
 def test_nested_unbounded_repeats_are_seen_through_groups() -> None:
     assert nested_repeat(r"(?:\w+\s?)*x")
     assert not nested_repeat(r"(?:\w+\s?){0,9}x")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"\d+\S*x", r"a.*b.*c", r"(?P<n>\d+)(?:\.\d+)?\d*", r"(?:a+|\w+)b*\w+", r"[^,]*?/job[^,]*,"],
+)
+def test_repeats_that_share_out_the_same_text_are_seen(pattern: str) -> None:
+    assert rival_repeats(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"\d+ \S*x", r"\d{1,20}\S*x", r"(\d+),(\d+),(\S+) x", r"(?:\d+|[a-z]+)-x", r"\S+ .{0,200}x"],
+)
+def test_repeats_that_something_parts_are_fine(pattern: str) -> None:
+    assert not rival_repeats(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"\d+x", r"(?:Step)?\d+x", r"(?:ab|(?P<f>\S+)? ?cd)"])
+def test_an_unbounded_start_is_seen(pattern: str) -> None:
+    assert starts_with_repeat(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"x\d+", r"^\d+x", r"(?:Step)?x\d+", r"\d{1,9}x"])
+def test_a_start_with_something_fixed_is_fine(pattern: str) -> None:
+    assert not starts_with_repeat(pattern)
 
 
 _ATOMS = st.sampled_from(["a", "b", r"\d", r"\s", "[^a]", "[ab]", r"\w", ".", "c1"])
