@@ -44,14 +44,19 @@ class Signatures:
 
     def __init__(self, book: Rulebook) -> None:
         self._by_rule: dict[str, list[SignatureDef]] = {}
+        self._found: dict[tuple[str, str], list[SignatureDef]] = {}
+        self._proves: dict[tuple[str, str, str], bool] = {}
         for signature in book.signatures:
             self._by_rule.setdefault(signature.rule, []).append(signature)
             self._by_rule.setdefault(f"{signature.rule}#{signature.name}", []).append(signature)
 
     def of(self, rule: str, source: str) -> list[SignatureDef]:
         """Return the signatures of a rule that read a source (all of them where none says so)."""
-        found = self._by_rule.get(rule) or self._by_rule.get(rule.split("#", 1)[0]) or []
-        return [item for item in found if source in item.sources] or found
+        key = (rule, source)
+        if key not in self._found:
+            found = self._by_rule.get(rule) or self._by_rule.get(rule.split("#", 1)[0]) or []
+            self._found[key] = [item for item in found if source in item.sources] or found
+        return self._found[key]
 
     def timer(self, rule: str, source: str, fields: dict[str, str]) -> OnsetTimer | None:
         """Return the timer that dates this observation back, or None."""
@@ -63,8 +68,13 @@ class Signatures:
 
     def proves(self, rule: str, source: str, trust: str) -> bool:
         """Whether a rule may prove anything from evidence of this trust."""
-        found = self.of(rule, source)
-        return not found or any(not item.proves_from or trust in item.proves_from for item in found)
+        key = (rule, source, trust)
+        if key not in self._proves:
+            found = self.of(rule, source)
+            self._proves[key] = not found or any(
+                not item.proves_from or trust in item.proves_from for item in found
+            )
+        return self._proves[key]
 
 
 def seen_interval(observation: Observation, bounds: Bounds) -> tuple[int, int]:

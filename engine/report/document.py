@@ -223,9 +223,26 @@ def _rules(findings: Findings) -> RulesUsed:
         reasoning_digest=book.reasoning_digest,
         not_evaluated=tuple(
             NotEvaluated(rule=rule, reason=reason)
-            for rule, reason in sorted(findings.graph.not_evaluated)
+            for rule, reason in sorted({*findings.graph.not_evaluated, *_without_source(findings)})
         ),
     )
+
+
+def _without_source(findings: Findings) -> list[tuple[str, str]]:
+    """Return the rules that could not match because nothing that they read was there."""
+    case = findings.case
+    seen = {stream.source for stream in case.streams if stream.lines > 0}
+    seen |= {observation.source for observation in case.observations}
+    wanted: dict[str, set[str]] = {}
+    for signature in findings.book.signatures:
+        wanted.setdefault(signature.rule, set()).update(signature.sources)
+    for metric in findings.book.metrics:
+        wanted.setdefault(metric.rule, set()).add("metrics")
+    return [
+        (rule, "no evidence of its sources: " + ", ".join(sorted(sources)))
+        for rule, sources in sorted(wanted.items())
+        if sources and seen.isdisjoint(sources)
+    ]
 
 
 def _within_ceiling(fields: dict[str, Any]) -> dict[str, Any]:

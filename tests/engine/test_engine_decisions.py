@@ -4,7 +4,7 @@ import pytest
 
 from engine.model.verdict import Verdict, is_sealed
 from engine.pipeline import attribute
-from tests.engine.cases import book, case, cause, meaning, seen, stream
+from tests.engine.cases import book, case, cause, meaning, seen, signature, stream
 
 
 def culprits(verdict: Verdict) -> tuple[list[str], list[int]]:
@@ -263,7 +263,7 @@ def test_a_rule_that_raises_is_listed_and_the_rest_goes_on():
     object.__setattr__(broken, "joins", None)
     verdict = attribute(case(GPU_LOST, PLACE, CUDA), book(causes=(broken,)))
     assert verdict.failure_class == "gpu_lost"
-    assert [item.rule for item in verdict.rules.not_evaluated] == [broken.rule]
+    assert broken.rule in [item.rule for item in verdict.rules.not_evaluated]
 
 
 def test_a_poisoned_observation_is_a_loss_and_not_a_failure():
@@ -306,3 +306,11 @@ def test_a_rule_of_the_engine_ties_a_late_rank_to_the_fault_that_held_it():
     )  # fmt: skip
     assert verdict.failure_class == "gpu_ecc"
     assert culprits(verdict) == (["node-001"], [3])
+
+
+def test_a_rule_whose_source_was_not_there_is_listed_as_not_evaluated():
+    metric_only = signature("slow_gpu", sources=("metrics",))
+    verdict = attribute(case(CUDA), book(signatures=(metric_only,)))
+    reasons = {item.rule: item.reason for item in verdict.rules.not_evaluated}
+    assert reasons["test/slow_gpu"] == "no evidence of its sources: metrics"
+    assert "test/watchdog_timeout" not in reasons
