@@ -223,3 +223,21 @@ def test_stored_observations_are_packed_and_named_by_content(embedded: Any) -> N
         body = embedded.store.get(key)[0]
         assert digest_bytes(body).removeprefix("sha256:")[:16] in key
         assert zstd.decompress(body).endswith(b"}\n")
+
+
+def test_evidence_that_breaks_the_engine_is_set_aside_and_told(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from functions.attribute import handler
+
+    real = handler.judge_case
+
+    def broken(case: Any, book: Rulebook) -> Any:
+        if any(each.connector == "static" for each in case.observations):
+            raise RecursionError("too deep")
+        return real(case, book)
+
+    monkeypatch.setattr(handler, "judge_case", broken)
+    verdict = send(embedded)
+    assert verdict["terminal_state"] == "node_fail"
+    assert "the engine failed on the evidence (RecursionError)" in told(verdict)

@@ -8,6 +8,7 @@ import pytest
 
 from engine.model.canonical import canonical_json
 from engine.pipeline import attribute
+from functions.adapters.object_store import ObjectStore
 from functions.adapters.rulebook import shipped_rulebook
 from rootrank.local_case import read_case
 
@@ -151,3 +152,28 @@ def test_results_are_found_by_node_day_class_and_job(embedded: Any) -> None:
     assert roles[embedded.key] == "culprit"
     assert "CURRENT" in [i["sk"] for i in query.by_job(embedded.job_id)]
     assert list(query.by_class(current["failure_class"], "2023-03-07")) == []
+
+
+def test_the_order_of_map_items_changes_no_byte(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = embedded.bundle("043-node-failure-only")
+    embedded.send(embedded.workload(), bundle_uri=uri)
+    first = embedded.verdict(embedded.key)
+    real = ObjectStore.put_once
+    reversed_plans = []
+
+    def put_reversed(self: ObjectStore, key: str, body: bytes, *, content_type: str) -> Any:
+        if key.endswith("items.json"):
+            items = json.loads(body)
+            reversed_plans.append(len(items))
+            body = json.dumps(items[::-1]).encode()
+        return real(self, key, body, content_type=content_type)
+
+    monkeypatch.setattr(ObjectStore, "put_once", put_reversed)
+    other = {**embedded.workload(), "attempt": 1}
+    embedded.send(other, bundle_uri=uri)
+    again = json.loads(embedded.verdict(f"default/default/slurm/{embedded.job_id}/r1"))
+    assert max(reversed_plans) >= 3
+    again["workload"]["attempt"] = None
+    assert {**json.loads(first), "attribution_id": ""} == {**again, "attribution_id": ""}
