@@ -6,6 +6,7 @@ DIR holds the benchmark's `signatures.py`; LOG is a file of its generator. Each 
 process; set-up (compiling the automaton) is timed apart. Prints one JSON object.
 """
 
+# ruff: noqa: PLC0415 - a child process imports what it times
 import argparse
 import json
 import re
