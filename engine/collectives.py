@@ -13,6 +13,7 @@ from engine.episodes import Episode
 from engine.meanings import Meanings
 from engine.model.observation import Entity, Observation
 from engine.moments import OPEN_FUTURE, OPEN_PAST
+from engine.recorder import BLOCKED, COUNTERS, read_dumps
 
 # Reports in which somebody lists the ranks that did not come.
 _MISSING_LISTS = frozenset({"desync_report", "monitored_barrier", "horovod_stall"})
@@ -49,7 +50,7 @@ def locate(
         return []
     onset = _onset(waiting)
     groups = _gather(waiting)
-    findings = _mismatched(groups, onset)
+    findings = _recorded(waiting, onset) or _mismatched(groups, onset)
     if not findings:
         findings = _listed_missing(waiting, directory, onset)
     if not findings:
@@ -67,11 +68,23 @@ def _onset(waiting: list[Episode]) -> tuple[int, int]:
     )
 
 
+def _recorded(waiting: list[Episode], onset: tuple[int, int]) -> list[_Finding]:
+    behind = read_dumps(waiting)
+    return [
+        _Finding(symptom, rank, lines, onset)
+        for symptom, ranks in (
+            ("rank_never_entered", behind.absent),
+            ("rank_lagging", behind.lagging),
+        )
+        for rank, lines in sorted(ranks.items())
+    ]
+
+
 def _gather(waiting: list[Episode]) -> dict[str, dict[int, _Rank]]:
     groups: dict[str, dict[int, _Rank]] = {}
     for episode in waiting:
         rank = episode.subject.rank
-        if rank is None:
+        if rank is None or episode.symptom in (COUNTERS, BLOCKED):
             continue
         for observation in episode.observations:
             fields = observation.fields
