@@ -5,6 +5,7 @@
 - Lambda needs Docker: here the handlers are called in process.
 - An event source mapping calls the function inside `SendMessage` and knows no partial failure:
   `rootrank.embedded.delivery` polls instead.
+- Rules hand events on without their account.
 - `RedriveExecution` is missing: it answers that the execution cannot be redriven.
 - An Amazon endpoint that moto does not know would be called for real: refused.
 """
@@ -15,9 +16,10 @@ import logging
 import os
 import re
 import threading
+import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
@@ -26,6 +28,8 @@ from botocore.httpsession import URLLib3Session
 from moto import mock_aws
 from moto.awslambda.models import LambdaFunction
 from moto.core.exceptions import AWSError
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.events.models import Rule, events_backends
 from moto.stepfunctions import models as machines
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 from moto.stepfunctions.responses import StepFunctionResponse
@@ -123,6 +127,7 @@ def _repaired(on_invocation: Callable[[Invocation], None], log: TextIO) -> Itera
         (LambdaFunction, "_invoke_lambda", _in_process(on_invocation, log)),
         (StepFunctionResponse, "redrive_execution", _refuse_redrive),
         (URLLib3Session, "send", _refuse_network),
+        (Rule, "send_to_targets", _whole(Rule.send_to_targets)),
     ]
     before = [(owner, name, vars(owner).get(name)) for owner, name, _ in repairs]
     for owner, name, repair in repairs:
@@ -187,6 +192,33 @@ def _in_process(on_invocation: Callable[[Invocation], None], log: TextIO) -> Any
         return text, invocation.error is not None, ""
 
     return invoke
+
+
+def _whole(send: Any) -> Any:
+    def send_to_targets(rule: Any, event: dict[str, Any], _transform: bool = True) -> None:
+        kept = {name: value for name, value in event.items() if name != "ingestion-time"}
+        send(rule, kept, transform_input=False)
+
+    return send_to_targets
+
+
+def emit_as_service(event: Mapping[str, Any], bus: str = "default") -> None:
+    """Put an event on the bus as an AWS service does: with its own account, region and time.
+
+    `PutEvents` is not for them: it refuses sources that begin with `aws.`.
+    """
+    backend = events_backends[DEFAULT_ACCOUNT_ID][REGION]
+    message: Any = {
+        "version": "0",
+        "id": str(uuid.uuid4()),
+        "account": DEFAULT_ACCOUNT_ID,
+        "region": REGION,
+        "resources": [],
+        **event,
+        "time": time.time(),
+    }
+    for rule in backend.describe_event_bus(bus).rules.values():
+        rule.send_to_targets(message)
 
 
 def _log_to(log: TextIO) -> None:

@@ -14,7 +14,7 @@ from moto.moto_api._internal import mock_random
 
 from rootrank.embedded import state
 from rootrank.embedded.delivery import Delivery
-from rootrank.embedded.emulator import Invocation, emulated_aws
+from rootrank.embedded.emulator import Invocation, emit_as_service, emulated_aws
 from rootrank.embedded.template import (
     STACK_TYPES,
     STORAGE_TYPES,
@@ -71,6 +71,9 @@ class Stack:
 
     def put_event(self, event: Mapping[str, Any]) -> None:
         """Put one event on the bus, as its source would."""
+        if str(event["source"]).startswith("aws."):
+            emit_as_service(event)
+            return
         answer = self.client("events").put_events(
             Entries=[
                 {
