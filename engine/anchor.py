@@ -1,6 +1,6 @@
 """The terminal anchor: which ranks failed first, and what stopped the job from outside."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.episodes import Episode, stands_above, surely_before
 from engine.moments import CROSS_CLOCK_SLACK_US, OPEN_FUTURE
@@ -9,6 +9,8 @@ from engine.terminal import Claim
 _TRUE = frozenset({"1", "true", "yes"})
 # Ended by somebody else's signal: torchelastic and srun send TERM, then KILL, to the siblings.
 _VICTIM_CODES = frozenset({-15, 143})
+# Printed by slurmstepd the moment it ends a step, for whatever reason.
+STOP_LINES = frozenset({"slurm_step_ended"})
 _ABORT_CODES = frozenset({-6, 134})
 
 
@@ -24,6 +26,11 @@ class Anchor:
     failed_ranks: tuple[int, ...]
     first_exit: Episode | None
     stops: list[Episode]
+    stop_lines: list[Episode] = field(default_factory=list)
+
+    def is_above_stop(self, episode: Episode) -> bool:
+        """Whether the log that shows an episode shows it above the line that ended the step."""
+        return any(line is not episode and stands_above(episode, line) for line in self.stop_lines)
 
     def is_after_stop(self, episode: Episode) -> bool:
         """Whether an episode began only after the job had been told to stop."""
@@ -77,7 +84,8 @@ def find_anchor(episodes: list[Episode], claim: Claim) -> Anchor:
             first_exit = episode
     first_ranks = _first_ranks(exits, waiting)
     failed = sorted({item.rank for item in exits if item.code not in _VICTIM_CODES})
-    return Anchor(first_ranks, tuple(failed), first_exit, stops)
+    lines = [episode for episode in episodes if episode.symptom in STOP_LINES]
+    return Anchor(first_ranks, tuple(failed), first_exit, stops, lines)
 
 
 def is_stop(episode: Episode, claim: Claim) -> bool:

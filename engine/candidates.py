@@ -150,6 +150,8 @@ class Candidates:
             cause = graph.episodes[other]
             if not may_precede(cause, episode) and not cause.is_lasting:
                 continue
+            if cause.meaning.tier == 0 and self._anchor.is_above_stop(episode):
+                continue
             if position in graph.ancestors(other) and self._rank(position) < self._rank(other):
                 continue
             return True

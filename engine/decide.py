@@ -110,7 +110,9 @@ class Decider:
         if fault.tier > 3.5:
             # Ambiguous device and link errors are what a stop looks like from inside, unless the
             # job had visibly stopped long before.
-            return self._progress.stalled is True and surely_before(head, end)
+            if self._progress.stalled is True and surely_before(head, end):
+                return True
+            return end.meaning.terminal == "cancelled" and self._broke_before(fault)
         terminal = end.meaning.terminal
         if head.meaning.manifestation == "slow":
             return terminal == "timeout"
@@ -124,6 +126,14 @@ class Decider:
         if is_claim(stop):
             return fault.link >= 1 or surely_before(head, end)
         return fault.link >= 1 and surely_before(head, end)
+
+    def _broke_before(self, fault: Cause) -> bool:
+        """A fault above the line that ended the step, which peers had already suffered from."""
+        if fault.head.meaning.role == "ambiguous" or fault.link < 1:
+            return False
+        return all(self._anchor.is_above_stop(episode) for episode in fault.episodes) and any(
+            self._graph.descendants(position) for position in fault.positions
+        )
 
     def _best(self, causes: list[Cause]) -> list[Cause]:
         lowest = min(cause.tier for cause in causes)

@@ -13,6 +13,8 @@ from engine.model.vocabulary import NODE_CULPRIT_DOMAINS, EntityRole, QualityLev
 _RANK_DOMAINS = frozenset({"application", "framework", "data"})
 # The engine's own findings about where a collective got stuck name ranks and no domain.
 _LOCATED = frozenset({"rank_never_entered", "rank_lagging"})
+# Accelerators whose devices hold several cores: a local rank is no device index there.
+_OWN_NUMBERING = frozenset({"gpu/neuron_hardware_error", "gpu/neuron_collective_hang"})
 _NOT_OWN = ("collective_failure", "rank_exit", "launcher_report", "store_error", "teardown")
 _ROLE_ORDER: dict[str, int] = {"culprit": 0, "suspect": 1, "victim": 2, "observed": 3}
 
@@ -143,7 +145,8 @@ def _cast_speaker(
     cast.give("rank", str(rank), node, role=role, episode=spoken[0], cause=cause.symptom,
               reason=cause.symptom)  # fmt: skip
     local = directory.local_rank(rank)
-    if cause.domain == "gpu" and node in accused:
+    numbered = cause.head.meaning.rule in _OWN_NUMBERING
+    if cause.domain == "gpu" and node in accused and not numbered:
         key = directory.rank_gpu.get(rank, "" if local is None else f"{node}|#{local}")
         if key:
             cast.give("gpu", key, node, role=role, episode=spoken[0], cause=cause.symptom)
@@ -179,7 +182,7 @@ def _cast_gpu(
 ) -> None:
     subject = episode.subject
     key = subject.gpu
-    if not key and cause.domain == "gpu":
+    if not key and cause.domain == "gpu" and cause.head.meaning.rule not in _OWN_NUMBERING:
         local = subject.local_rank
         if local is None and subject.rank is not None:
             local = directory.local_rank(subject.rank)

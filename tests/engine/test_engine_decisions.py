@@ -314,3 +314,23 @@ def test_a_rule_whose_source_was_not_there_is_listed_as_not_evaluated():
     reasons = {item.rule: item.reason for item in verdict.rules.not_evaluated}
     assert reasons["test/slow_gpu"] == "no evidence of its sources: metrics"
     assert "test/watchdog_timeout" not in reasons
+
+
+def test_a_fault_printed_above_the_line_that_ended_the_step_outranks_the_cancel():
+    port = meaning("port_error", "network", "lean_root", 4, alone="probable", entity="nic")
+    ended = meaning("slurm_step_ended", "unknown", "teardown", 7)
+    rules = (
+        cause(("port_error",), ("link_retry",), ("named_peer", "same_node"), high=7200),
+        cause(("sched_cancelled",), ("port_error", "link_retry"), ("job",), low=-2),
+    )
+    lines = [
+        seen("port_error", None, node="node-001", line=1, uri="job.log"),
+        seen("link_retry", None, node="node-002", line=2, uri="job.log",
+             fields={"peer_node": "node-001"}),
+    ]  # fmt: skip
+    end = seen("slurm_step_ended", 60, line=9, uri="job.log")
+    changes = {"state": "CANCELLED by 1000", "exit_code": "0:0"}
+    found = attribute(case(*lines, end, **changes), book(port, ended, causes=rules))
+    assert (found.terminal_state, found.failure_class) == ("cancelled", "port_error")
+    without = attribute(case(*lines, **changes), book(port, ended, causes=rules))
+    assert without.domain == "operator"
