@@ -13,6 +13,7 @@ from connectors.protocol import TransientError
 
 _BUSY_CODES: Final = frozenset(
     {
+        "ConditionalRequestConflict",
         "InternalError",
         "InternalFailure",
         "InternalServerError",

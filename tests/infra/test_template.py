@@ -204,3 +204,16 @@ def test_every_function_has_a_build_recipe_and_a_handler_that_exists(
     module, function = handler.rsplit(".", 1)
     assert callable(getattr(importlib.import_module(module), function))
     assert f"{name}Function" in (ROOT / "infra/build.mk").read_text()
+
+
+@pytest.mark.parametrize("name", ["ScopePlanFunctionRole", "AttributeFunctionRole"])
+def test_who_asks_for_objects_that_may_be_absent_may_list_the_bucket(
+    stack: dict[str, Any], name: str
+) -> None:
+    """S3 answers 403, not 404, to those who may not list."""
+    unconditional = [
+        statement
+        for role, statement in statements(stack)
+        if role == name and statement["Action"] == "s3:ListBucket" and "Condition" not in statement
+    ]
+    assert len(unconditional) == 1
