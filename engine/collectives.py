@@ -253,7 +253,13 @@ def _silent(
     missing &= spoke
     if not _is_minority(missing, directory.world_size):
         return []
-    evidence = [min(waiting, key=lambda e: e.episode_id).observations[0]]
+    speaker = min(waiting, key=lambda e: e.episode_id)
+    evidence = [
+        min(
+            speaker.observations,
+            key=lambda o: (o.first.origin.uri, o.first.origin.byte_offset, o.first.text),
+        )
+    ]
     return [_Finding("rank_silent", rank, evidence, onset) for rank in sorted(missing)[:64]]
 
 

@@ -75,7 +75,7 @@ def _absent(group: _Group, found: Behind) -> None:
     missing = group.members - set(group.blocked)
     if not group.blocked or not missing or 2 * len(missing) > len(group.members):
         return
-    lines = [group.lines[rank][0] for rank in sorted(group.blocked)][:4]
+    lines = [min(group.lines[rank], key=_place) for rank in sorted(group.blocked)][:4]
     for rank in missing:
         found.absent.setdefault(rank, []).extend(group.lines.get(rank, lines))
 
@@ -87,6 +87,11 @@ def _lagging(group: _Group, found: Behind) -> None:
         return
     for rank in behind:
         found.lagging.setdefault(rank, []).extend(group.lines[rank])
+
+
+def _place(observation: Observation) -> tuple[str, int, str]:
+    origin = observation.first.origin
+    return (origin.uri, origin.byte_offset, observation.first.text)
 
 
 def _expand(text: str) -> frozenset[int]:

@@ -22,13 +22,14 @@ class Exhibits:
         """Return ids of up to `limit` sightings of an episode, the earliest first."""
         if len(self._entries) >= MAX_EVIDENCE and limit <= 1:
             return []
-        picked: dict[tuple[str, int], tuple[Observation, Sample]] = {}
+        # One record may give several facts: the same bytes, another excerpt.
+        picked: dict[tuple[str, int, str], tuple[Observation, Sample]] = {}
         ordered = episode.observations
         if len(ordered) > limit:
             ordered = sorted(ordered, key=_strength)[: limit * 4]
         for observation in sorted(ordered, key=_strength):
             for sample in (observation.first, *observation.samples, observation.last):
-                spot = (sample.origin.uri, sample.origin.byte_offset)
+                spot = (sample.origin.uri, sample.origin.byte_offset, sample.text)
                 picked.setdefault(spot, (observation, sample))
                 if len(picked) >= limit:
                     break
@@ -38,7 +39,9 @@ class Exhibits:
 
     def _add(self, observation: Observation, sample: Sample) -> str:
         origin = sample.origin
-        evidence_id = short_id("ev", origin.uri, origin.byte_offset, origin.byte_length)
+        evidence_id = short_id(
+            "ev", origin.uri, origin.byte_offset, origin.byte_length, sample.text
+        )
         if evidence_id not in self._entries:
             entity = observation.entity
             at = sample.when.earliest_us
@@ -68,7 +71,10 @@ def _strength(observation: Observation) -> tuple[object, ...]:
     trust = {"platform": 0, "node": 0, "workload": 1, "caller": 2}[observation.trust]
     origin = observation.first.origin
     claim = 1 if observation.rule == "engine" else 0
-    return (claim, trust, origin.uri, origin.byte_offset, observation.rule, observation.symptom)
+    return (
+        claim, trust, origin.uri, origin.byte_offset, observation.rule, observation.symptom,
+        observation.first.text, observation.last.origin.byte_offset,
+    )  # fmt: skip
 
 
 def clip(text: str) -> str:

@@ -24,7 +24,8 @@ def explain(episode: Episode, directory: Directory) -> str:
 def _values(episode: Episode, directory: Directory) -> dict[str, str]:
     values: dict[str, str] = {}
     observations = sorted(
-        episode.observations, key=lambda o: (o.first.origin.uri, o.first.origin.byte_offset)
+        episode.observations,
+        key=lambda o: (o.first.origin.uri, o.first.origin.byte_offset, o.first.text),
     )
     for observation in observations[:64]:
         for name, value in observation.fields.items():
