@@ -1,5 +1,6 @@
 """Judge what was gathered, store the verdict, and move CURRENT to the new revision."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -197,66 +198,85 @@ class Judging:
         more: bool,
     ) -> int:
         revision = 1 if held is None else held["revision"] + 1
-        before = None if held is None else self._held_verdict(held)
         where = envelope_key(task.attempt_key, revision, evidence_digest)
         document = verdict_key(task.attempt_key, verdict.attribution_id)
         now = self.now()
-        envelope = Envelope(
-            attempt_key=task.attempt_key,
-            revision=revision,
-            status=revision_status(
-                is_first=held is None,
-                was_final=held is not None and held["status"] != "provisional",
-                more_to_come=more,
+        envelope = self._store_envelope(
+            Envelope(
+                attempt_key=task.attempt_key,
+                revision=revision,
+                status=revision_status(
+                    is_first=held is None,
+                    was_final=held is not None and held["status"] != "provisional",
+                    more_to_come=more,
+                ),
+                supersedes=None if held is None else held["revision"],
+                changed=changed_fields(self._held_verdict(held), verdict),
+                published_at=rfc3339(to_us(now)),
+                locations={"verdict": self.store.uri(document), "envelope": self.store.uri(where)},
+                manifest_digest=evidence_digest,
+                verdict=verdict,
             ),
-            supersedes=None if held is None else held["revision"],
-            changed=changed_fields(before, verdict),
-            published_at=rfc3339(to_us(now)),
-            locations={"verdict": self.store.uri(document), "envelope": self.store.uri(where)},
-            manifest_digest=evidence_digest,
-            verdict=verdict,
+            where,
         )
-        try:
-            body = canonical_json(envelope.model_dump(mode="json"))
-            self.store.put_once(where, body, content_type=_JSON)
-        except ObjectConflictError:
-            # An earlier try got so far: its time of publication stands.
-            envelope = Envelope.model_validate_json(self.store.get(where)[0])
         expires_at = int(now.timestamp()) + self.result_days * 86_400
         keys = index_keys(envelope)
         cluster, day = keys["day_key"].rsplit("#", 1)
         self.table.note_day(cluster, day, expires_at)
-        nodes = indexed_nodes(verdict)
-        item = table_item(envelope, verdict_key=document, envelope_key=where)
-        item |= keys | {
-            "generation": task.generation,
-            "collection": task.collection,
-            "expires_at": expires_at,
-            "indexed_nodes": sorted(nodes),
-        }
         self.table.move_current(
-            RevisionItems(
-                attempt_key=task.attempt_key,
-                revision=revision,
-                item=item,
-                node_items={
-                    node: node_item(envelope, nodes[node]) | {"expires_at": expires_at}
-                    for node in sorted(nodes)
-                },
-                stale_nodes=tuple(
-                    node for node in (held or {}).get("indexed_nodes", ()) if node not in nodes
-                ),
+            _items(
+                envelope,
+                held,
+                document=document,
+                where=where,
+                order={"generation": task.generation, "collection": task.collection},
+                expires_at=expires_at,
             )
         )
         return revision
 
-    def _held_verdict(self, held: Item) -> Verdict | None:
+    def _store_envelope(self, envelope: Envelope, key: str) -> Envelope:
+        """Store an envelope and return the one that stands: an earlier try's time is kept."""
+        body = canonical_json(envelope.model_dump(mode="json"))
+        try:
+            self.store.put_once(key, body, content_type=_JSON)
+        except ObjectConflictError:
+            return Envelope.model_validate_json(self.store.get(key)[0])
+        return envelope
+
+    def _held_verdict(self, held: Item | None) -> Verdict | None:
+        if held is None:
+            return None
         try:
             body, _ = self.store.get(held["envelope_key"])
         except ObjectMissingError:
             return None
-        return read_envelope(_loads(body)).verdict
+        return read_envelope(json.loads(body)).verdict
 
 
-def _loads(body: bytes) -> dict[str, Any]:
-    return Envelope.model_validate_json(body).model_dump(mode="json")
+def _items(
+    envelope: Envelope,
+    held: Item | None,
+    *,
+    document: str,
+    where: str,
+    order: dict[str, int],
+    expires_at: int,
+) -> RevisionItems:
+    """Return what the transaction writes for one revision."""
+    nodes = indexed_nodes(envelope.verdict)
+    item = table_item(envelope, verdict_key=document, envelope_key=where)
+    item |= index_keys(envelope) | order
+    item |= {"expires_at": expires_at, "indexed_nodes": sorted(nodes)}
+    return RevisionItems(
+        attempt_key=envelope.attempt_key,
+        revision=envelope.revision,
+        item=item,
+        node_items={
+            node: node_item(envelope, nodes[node]) | {"expires_at": expires_at}
+            for node in sorted(nodes)
+        },
+        stale_nodes=tuple(
+            node for node in (held or {}).get("indexed_nodes", ()) if node not in nodes
+        ),
+    )
