@@ -94,7 +94,7 @@ class Decider:
             for episode in self._graph.episodes
             if episode.has_tag("collective_failure", "progress_stall")
         ]
-        if self._progress.stalled is True:
+        if self._progress.stalled is True and stop.head.meaning.terminal == "timeout":
             return True
         return any(
             episode.seen_last != OPEN_FUTURE and surely_before(episode, stop.head)

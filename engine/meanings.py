@@ -228,6 +228,7 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
         entity="rank",
         proof="inferred",
         alone="probable",
+        accuses=True,
         explanation="At one sequence number of one group the ranks disagree on the operation.",
         actions=(Action("fix_application", "job", "the ranks' program order differs"),),
     ),

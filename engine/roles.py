@@ -94,7 +94,8 @@ def _cast_cause(
 ) -> None:
     accused = accused_nodes(cause, directory)
     software = cause.domain in _RANK_DOMAINS or cause.symptom in _LOCATED
-    name_ranks = software or bool(accused) or _is_used_up(cause)
+    accuses = cause.head.meaning.accuses or cause.symptom in _LOCATED
+    name_ranks = accuses and (software or bool(accused) or _is_used_up(cause))
     device = cause.domain in ("gpu", "nvlink", "pcie")
     for position, episode in zip(cause.positions, cause.episodes, strict=True):
         subject = episode.subject
@@ -134,7 +135,9 @@ def _cast_speaker(
     Launchers report which worker died; what the log printed without a rank prefix just before is
     then that worker's.
     """
-    if len(anchor.first_ranks) != 1 or any(e.subject.ranks for e in cause.episodes):
+    if not cause.head.meaning.accuses or len(anchor.first_ranks) != 1:
+        return
+    if any(e.subject.ranks for e in cause.episodes):
         return
     rank = anchor.first_ranks[0]
     node = directory.rank_node.get(rank, "")
