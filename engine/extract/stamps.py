@@ -83,7 +83,7 @@ class StampReader:
         """
         when = self._at(text, 0)
         if when is None and body:
-            when = self._at(text, body)
+            when = self._at(text, body) or self._amid(text, body)
         if when is None:
             when = self._near(text, body)
         if when is None and (match := STOPPED_AT.search(text)):
@@ -176,6 +176,11 @@ class StampReader:
                 self._recent.clear()
             self._recent[text] = reader(self, match)
         return self._recent[text]
+
+    def _amid(self, text: str, body: int) -> When | None:
+        """A stamp between two prefixes: `12: [2026-11-03 12:00:00.123] [rank12] ...`."""
+        match = ISO.search(text, 0, body)
+        return self._remembered(match, StampReader._iso) if match else None
 
     def _near(self, text: str, body: int) -> When | None:
         """A stamp a little behind the start: `INFO:root:2024-...`, `[NeMo W 2024-...`."""

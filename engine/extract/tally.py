@@ -1,8 +1,9 @@
 """The running fold of one stream: cheap for each hit, observations only at the end."""
 
+from bisect import insort
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from engine.extract.fold import MAX_KEYS, MAX_SAMPLES, OVERFLOW
 from engine.model.observation import Entity, Observation, Origin, Sample, When
@@ -10,10 +11,12 @@ from engine.model.stream import StreamLabel
 from engine.model.vocabulary import ObservationKind
 
 MAX_KEYS_ALL_RANKS: Final = 16_384  # per signature over all ranks of one merged log
-MAX_ENTRIES: Final = 50_000  # of one stream in all: some 150 MiB at worst
+MAX_ENTRIES: Final = 50_000  # of one stream in all: some 100 MiB at worst
+RESERVED_KEYS: Final = 16  # of each signature, whatever the others have used up
 _PLAIN_CHARS: Final = 16  # a shorter plain word or number is no secret that could be told
 _FAR: Final = 1 << 62
 Order = tuple[int, int, str, int, int]
+Shape = tuple[bytes, bytes, int]
 
 
 @dataclass(slots=True)
@@ -61,16 +64,81 @@ class Sighting:
         )
 
 
-@dataclass(slots=True)
-class _Entry:
-    count: int = 0
-    first: Sighting | None = None
-    first_order: Order | None = None
-    last: Sighting | None = None
-    last_order: Order | None = None
-    samples: dict[Order, Sighting] = field(default_factory=dict)
-    worst: Order | None = None
-    flags: set[str] = field(default_factory=set)
+class Recipe(Protocol):
+    """What makes a sighting of an unread line, if it is to be shown after all."""
+
+    def sighting(self, item: "Unread") -> Sighting:
+        """The line read in full."""
+
+
+Unread = tuple[bytes, bytes, int, int, int, int, Recipe]
+"""Stamp, line, byte offset, a serial number, line number, byte length, and how to read it.
+
+Of one shape of stamp these sort as the orders of their sightings do.
+"""
+
+
+class Entry:
+    """The fold of one key. `kept` holds the first sightings in order, at most `MAX_SAMPLES`."""
+
+    __slots__ = ("_last_order", "_shape", "_unread", "_unread_last", "count", "flags", "kept",
+                 "last")  # fmt: skip
+
+    def __init__(self, flags: tuple[str, ...] = ()) -> None:
+        self.count = 0
+        self.flags = flags
+        self.kept: list[tuple[Order, Sighting]] = []
+        self.last: Sighting | None = None
+        self._last_order: Order | None = None
+        self._shape: Shape | None = None
+        self._unread: list[Unread] = []
+        self._unread_last: Unread | None = None
+
+    def add(self, item: Sighting) -> None:
+        """Count a sighting."""
+        self.count += 1
+        self._keep(item)
+
+    def take(self, shape: Shape, item: Unread) -> None:
+        """Count a line that is read only if it turns out to be among the first, or the last."""
+        if shape != self._shape:
+            self.settle()
+            self._shape = shape
+        self.count += 1
+        unread = self._unread
+        if len(unread) < MAX_SAMPLES or item < unread[-1]:
+            if all(item[:3] != other[:3] for other in unread):
+                insort(unread, item)
+                del unread[MAX_SAMPLES:]
+        if self._unread_last is None or item > self._unread_last:
+            self._unread_last = item
+
+    def settle(self) -> None:
+        """Read the lines that were put off."""
+        last = self._unread_last
+        if last is None:
+            return
+        for item in self._unread:
+            self._keep(item[6].sighting(item))
+        if last is not self._unread[-1]:
+            self._keep(last[6].sighting(last))
+        self._unread, self._unread_last, self._shape = [], None, None
+
+    def _keep(self, item: Sighting) -> None:
+        if item.flags and not set(item.flags) <= set(self.flags):
+            self.flags = tuple(sorted({*self.flags, *item.flags}))
+        last_order = item.last_order
+        if self._last_order is None or last_order > self._last_order:
+            self.last, self._last_order = item, last_order
+        order, kept = item.order, self.kept
+        if len(kept) < MAX_SAMPLES or order < kept[-1][0]:
+            if all(order != other for other, _ in kept):
+                insort(kept, (order, item), key=_order_of)
+                del kept[MAX_SAMPLES:]
+
+
+def _order_of(kept: tuple[Order, Sighting]) -> Order:
+    return kept[0]
 
 
 Key = tuple[int, str, str, Entity | None, tuple[str, ...]]
@@ -81,55 +149,56 @@ class Tally:
 
     def __init__(self, label: StreamLabel) -> None:
         self._label = label
-        self._entries: dict[Key, _Entry] = {}
+        self._entries: dict[Key, Entry] = {}
         self._keys: dict[tuple[int, str], int] = {}
         self._per_signature: dict[int, int] = {}
 
     def add(self, item: Sighting, stream: str) -> None:
         """Count one sighting; keep it where it is among the first, or the last."""
         values = tuple(item.fields.get(name, "") for name in item.identity)
-        key: Key = (item.signature, item.symptom, stream, item.entity, values)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._open(key)
-        entry.count += 1
-        if item.flags:
-            entry.flags.update(item.flags)
-        order = item.order
-        if entry.first_order is None or order < entry.first_order:
-            entry.first, entry.first_order = item, order
-        last_order = item.last_order
-        if entry.last_order is None or last_order > entry.last_order:
-            entry.last, entry.last_order = item, last_order
-        if len(entry.samples) < MAX_SAMPLES:
-            entry.samples[order] = item
-            entry.worst = max(entry.samples)
-        elif entry.worst is not None and order < entry.worst and order not in entry.samples:
-            del entry.samples[entry.worst]
-            entry.samples[order] = item
-            entry.worst = max(entry.samples)
+        self.entry((item.signature, item.symptom, stream, item.entity, values)).add(item)
 
-    def _open(self, key: Key) -> _Entry:
+    def entry(self, key: Key) -> Entry:
+        """The entry of a key, or of the signature's overflow once there are too many."""
+        entry = self._entries.get(key)
+        return entry if entry is not None else self._open(key)
+
+    def _open(self, key: Key) -> Entry:
         signature, symptom, stream, _, _ = key
         family = (signature, stream)
         seen = self._keys.get(family, 0)
         whole = self._per_signature.get(signature, 0)
-        if seen >= MAX_KEYS or whole >= MAX_KEYS_ALL_RANKS or len(self._entries) >= MAX_ENTRIES:
+        is_full = len(self._entries) >= MAX_ENTRIES and whole >= RESERVED_KEYS
+        if is_full or seen >= MAX_KEYS or whole >= MAX_KEYS_ALL_RANKS:
             overflow: Key = (signature, symptom, self._label.uri, None, ())
-            return self._entries.setdefault(overflow, _Entry(flags={OVERFLOW}))
+            entry = self._entries.get(overflow)
+            if entry is None:
+                entry = self._entries[overflow] = Entry((OVERFLOW,))
+            return entry
         self._keys[family] = seen + 1
         self._per_signature[signature] = whole + 1
-        entry = self._entries[key] = _Entry()
+        entry = self._entries[key] = Entry()
         return entry
 
-    def finish(self, writer: "Writer") -> list[Observation]:
-        """Return the observations, redacted, with times resolved."""
-        return [self._observation(key, entry, writer) for key, entry in self._entries.items()]
+    def settle(self) -> None:
+        """Read the lines that were put off: once, when the stream was seen to its end."""
+        for entry in self._entries.values():
+            entry.settle()
 
-    def _observation(self, key: Key, entry: _Entry, writer: "Writer") -> Observation:
-        first, last = entry.first, entry.last
-        if first is None or last is None:
+    def finish(self, writer: "Writer") -> list[Observation]:
+        """Return the observations, redacted, with times resolved; the tally is empty then."""
+        entries, self._entries = self._entries, {}
+        found: list[Observation] = []
+        while entries:  # lets go of each entry once it is written
+            key, entry = entries.popitem()
+            found.append(self._observation(key, entry, writer))
+        return found
+
+    def _observation(self, key: Key, entry: Entry, writer: "Writer") -> Observation:
+        entry.settle()
+        if entry.last is None:
             raise ValueError("an entry without a sighting")
+        first = entry.kept[0][1]
         overflow = OVERFLOW in entry.flags
         begins = writer.sample(first, self._label.uri)
         fields = {
@@ -148,14 +217,11 @@ class Tally:
             when=begins.when,
             count=entry.count,
             first=begins,
-            last=writer.sample(last, self._label.uri),
-            samples=tuple(
-                writer.sample(entry.samples[order], self._label.uri)
-                for order in sorted(entry.samples)
-            ),
+            last=writer.sample(entry.last, self._label.uri),
+            samples=tuple(writer.sample(item, self._label.uri) for _, item in entry.kept),
             fields={} if overflow else fields,
             identity=() if overflow else first.identity,
-            flags=tuple(sorted(entry.flags)),
+            flags=entry.flags,
             extraction_digest=writer.digest,
             signature=first.name,
         )

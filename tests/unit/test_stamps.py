@@ -216,3 +216,13 @@ def test_an_unknown_zone_is_a_warning_and_not_a_failure() -> None:
                     label(timezone="Mars/Olympus"))  # fmt: skip
     assert found.observations[0].when.basis == "local"
     assert found.warnings[0].startswith("unknown timezone 'Mars/Olympus'")
+
+
+def test_a_stamp_between_two_prefixes_dates_the_line() -> None:
+    found = extract("".join(
+        f"{rank}: [2025-06-26 06:00:0{rank}.000001] [rank{rank}] socket refused by 10.0.0.1\n"
+        for rank in range(4)
+    )).observations  # fmt: skip
+    assert told(found[3].when) == (
+        "2025-06-26T06:00:03.000001Z", "2025-06-26T06:00:03.000001Z", "local",
+    )  # fmt: skip
