@@ -121,7 +121,7 @@ class Candidates:
             return "survived"
         if self._anchor.is_after_stop(episode):
             return "after_stop"
-        if episode.is_lasting and not self._graph.children[position]:
+        if episode.is_lasting and not self._effects(position):
             return "not_linked"
         first_exit = self._anchor.first_exit
         if (
@@ -192,7 +192,7 @@ class Candidates:
         if proven and proven == self._claim.terminal and proven not in ("failed", "unknown"):
             # The scheduler itself says that this is how the job ended.
             return 2
-        below = self._graph.descendants(position)
+        below = self._effects(position)
         for other in below:
             if not first.isdisjoint(self._graph.episodes[other].subject.ranks):
                 return 2
@@ -201,6 +201,12 @@ class Candidates:
         if any(item.source in ("scheduler", "kubernetes") for item in episode.observations):
             return 1
         return 0
+
+    def _effects(self, position: int) -> list[int]:
+        """What a candidate explains, but for bare words that the job ended: all faults do that."""
+        episodes = self._graph.episodes
+        below = sorted(self._graph.descendants(position))
+        return [other for other in below if not episodes[other].is_bare_state]
 
     def _fold_claims(self, causes: list[Cause]) -> list[Cause]:
         """A raw state word yields to any record that says the same with more detail."""
@@ -261,11 +267,27 @@ def is_supported(graph: Graph, cause: Cause) -> bool:
             found = graph.episodes[other]
             if found.symptom == cause.symptom or found.meaning.role in ("teardown", "marker"):
                 continue
-            if found.has_tag(*_CASCADE_TAGS):
+            if found.has_tag(*_CASCADE_TAGS) or not _is_second_witness(own, found):
                 continue
             if _touches(own, found):
                 return True
     return False
+
+
+def _is_second_witness(own: Episode, other: Episode) -> bool:
+    """Whether `other` says something of its own, rather than what a program did about `own`.
+
+    A process that stops because of what it saw raises an exception; the exception is no second
+    sighting. A line that details the cause, a fact from a more trusted stream, or a device or
+    resource fault is.
+    """
+    if other.meaning.role in ("secondary", "teardown", "marker", "noise"):
+        return False
+    if other.meaning.role == "confirm" or other.meaning.tier < own.meaning.tier:
+        return True
+    if other.trust != own.trust and other.trust in ("platform", "node"):
+        return True
+    return other.meaning.tier <= 2
 
 
 def _touches(own: Episode, other: Episode) -> bool:
