@@ -10,6 +10,7 @@ from engine.moments import OPEN_FUTURE, OPEN_PAST, slack_us
 from engine.rulebook.book import SymptomDef
 
 TRUST_ORDER: dict[str, int] = {"platform": 0, "node": 1, "workload": 2, "caller": 3}
+_RECORDS = frozenset({"scheduler", "kubernetes"})
 _POINTERS = ("peer_rank", "peer_node", "peer_addr", "host")
 
 
@@ -95,6 +96,23 @@ class Episode:
     def has_tag(self, *names: str) -> bool:
         """Whether the symptom carries any of these tags."""
         return any(name in self.meaning.tags for name in names)
+
+    @property
+    def is_bare_state(self) -> bool:
+        """Whether this says no more than that, and in which state, the job ended.
+
+        Any fault precedes it, so it ties none to the failure. A lost node or memory that ran
+        out says more.
+        """
+        if self.symptom.startswith("sched_"):
+            return not self.has_tag("node_loss", "host_oom")
+        meaning = self.meaning
+        return (
+            meaning.entity == "job"
+            and meaning.role in ("confirm", "secondary")
+            and not self.meaning.tags
+            and all(o.source in _RECORDS for o in self.observations)
+        )
 
 
 def surely_before(first: Episode, second: Episode) -> bool:
