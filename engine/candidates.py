@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.anchor import Anchor, contradicts
 from engine.correlate import Graph
-from engine.episodes import Episode, may_precede, surely_before
+from engine.episodes import Episode, may_precede, surely_earlier
 from engine.meanings import FALLBACK
 from engine.moments import MINUTE_US, OPEN_FUTURE
 from engine.normalise import Bounds
@@ -127,8 +127,7 @@ class Candidates:
         if (
             first_exit is not None
             and first_exit is not episode
-            and not episode.is_claim
-            and surely_before(first_exit, episode)
+            and surely_earlier(first_exit, episode)
             and not (meaning.tier <= 1 and episode.trust in ("node", "platform"))
         ):
             return "after_failure"
@@ -267,7 +266,9 @@ def is_supported(graph: Graph, cause: Cause) -> bool:
             found = graph.episodes[other]
             if found.symptom == cause.symptom or found.meaning.role in ("teardown", "marker"):
                 continue
-            if found.has_tag(*_CASCADE_TAGS) or not _is_second_witness(own, found):
+            if found.is_bare_state or found.has_tag(*_CASCADE_TAGS):
+                continue
+            if not _is_second_witness(own, found):
                 continue
             if _touches(own, found):
                 return True
@@ -285,14 +286,15 @@ def _is_second_witness(own: Episode, other: Episode) -> bool:
         return False
     if other.meaning.role == "confirm" or other.meaning.tier < own.meaning.tier:
         return True
-    if other.trust != own.trust and other.trust in ("platform", "node"):
+    if other.trust != own.trust:
+        # The node and the job see by different eyes.
         return True
     return other.meaning.tier <= 2
 
 
 def _touches(own: Episode, other: Episode) -> bool:
     a, b = own.subject, other.subject
-    if a.gpu and b.gpu:
+    if a.gpu and b.gpu and ("|#" in a.gpu) == ("|#" in b.gpu):
         return a.gpu == b.gpu
     if a.ranks and b.ranks:
         return bool(set(a.ranks) & set(b.ranks))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from engine.episodes import Episode, stands_before
-from engine.moments import OPEN_FUTURE, OPEN_PAST, slack_us
+from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST, slack_us
 from engine.names import NodeNames
 from engine.rulebook.book import CauseDef
 
@@ -13,6 +13,9 @@ Key = tuple[str, str]
 # Up to this many causes on one key are compared one by one; beyond it the extremes stand for all.
 EXACT_CAUSES = 16
 EXTREME_CAUSES = 2
+# A device lost long before the start explains what such a loss explains for ever (it is missing
+# at the start); rules about minutes keep their windows.
+LASTING_WINDOW_US = 24 * 60 * MINUTE_US
 
 
 @dataclass(slots=True, frozen=True)
@@ -165,7 +168,8 @@ def fits(cause: Episode, effect: Episode, rule: CauseDef) -> bool:
     )
     if highest < rule.min_us - slack:
         return False
-    if lowest > rule.max_us + slack and not cause.is_lasting:
+    may_last = cause.is_lasting and rule.max_us >= LASTING_WINDOW_US
+    if lowest > rule.max_us + slack and not may_last:
         return False
     return rule.min_us < 0 or not stands_before(effect, cause)
 

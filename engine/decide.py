@@ -195,7 +195,7 @@ class Decider:
         used = {id(episode) for cause in chosen for episode in cause.episodes}
         for cause in causes:
             for episode in cause.episodes:
-                if id(episode) in used or episode.is_claim:
+                if id(episode) in used:
                     continue
                 if cause.link >= 1:
                     decision.contributing.append(episode)

@@ -35,7 +35,6 @@ class Episode:
     trust: Trust = "caller"
     observations: list[Observation] = field(default_factory=list)
     is_lasting: bool = False
-    is_claim: bool = False
     pointers: set[tuple[str, str]] = field(default_factory=set)
     _places: dict[str, int] | None = None
 
@@ -125,6 +124,18 @@ def surely_before(first: Episode, second: Episode) -> bool:
     if second.onset_latest + slack < first.onset_earliest:
         return False
     return stands_before(first, second)
+
+
+def surely_earlier(first: Episode, second: Episode) -> bool:
+    """Whether the clocks alone say that `first` began before `second`.
+
+    Launchers write at once what a rank's buffer holds back, so a launcher's line above a
+    traceback proves nothing.
+    """
+    slack = slack_us(first.clock, second.clock)
+    if first.onset_latest == OPEN_FUTURE or second.onset_earliest == OPEN_PAST:
+        return False
+    return first.onset_latest + slack < second.onset_earliest
 
 
 def may_precede(first: Episode, second: Episode) -> bool:

@@ -77,10 +77,32 @@ def test_a_fault_before_the_last_driver_load_does_not_count():
     assert verdict.domain == "unknown"
 
 
-def test_a_device_lost_before_the_start_still_explains_its_rank():
+def test_a_device_lost_before_the_start_still_explains_what_a_lasting_rule_says():
     old = seen("gpu_lost", -300, source="syslog", node="node-002", gpu_pci="0000:80:00")
-    verdict = judge(old, CUDA)
+    lasting = cause(("gpu_lost",), ("cuda_failed",), ("same_gpu",), high=7 * 86400)
+    verdict = attribute(case(old, CUDA), book(causes=(lasting,)))
     assert culprits(verdict)[0] == ["node-002"]
+
+
+def test_an_old_device_fault_does_not_pass_the_window_of_a_rule_about_minutes():
+    old = seen("gpu_lost", -300, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    verdict = judge(old, seen("user_error", 50, node="node-002", rank=3), CUDA)
+    assert verdict.failure_class == "user_error"
+
+
+def test_a_state_word_ties_no_fault_to_the_failure():
+    rule = cause(("gpu_lost",), ("sched_failed",), ("job",), low=-60, high=7200)
+    fault = seen("gpu_lost", 58, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    wrong = seen("user_error", None, node="node-001", rank=0)
+    verdict = attribute(case(fault, wrong), book(causes=(rule,)))
+    assert verdict.failure_class == "user_error"
+
+
+def test_a_launcher_line_above_a_traceback_without_stamps_proves_no_order():
+    report = seen("first_failure", None, line=3, uri="job.log", fields={"exit_code": "1"})
+    error = seen("user_error", None, line=9, uri="job.log")
+    verdict = judge(report, error)
+    assert verdict.failure_class == "user_error"
 
 
 def test_the_same_exception_on_every_rank_is_one_cause():
