@@ -13,12 +13,7 @@ from functions.adapters.rulebook import shipped_rulebook
 from rootrank.local_case import read_case
 
 CORPUS = Path(__file__).parents[1] / "corpus"
-BUNDLES = [
-    "007-xid119-gsp-timeout",
-    "027-watchdog-timeout-no-cause",
-    "043-node-failure-only",
-    "060-nccl-tests-clean",
-]
+BUNDLES = sorted(path.name for path in CORPUS.iterdir() if (path / "workload.yaml").exists())
 
 
 def test_run_and_attribute_give_the_same_bytes(embedded: Any) -> None:
@@ -35,7 +30,7 @@ def test_run_and_attribute_give_the_same_bytes(embedded: Any) -> None:
         if local.case.workload.start is not None:
             workload["start"] = local.case.workload.start.isoformat()
         embedded.put(workload, bundle_uri=embedded.bundle(name))
-    embedded.stack.settle(60)
+    embedded.stack.settle(240)
     for name in BUNDLES:
         job_id = json.loads(expected[name])["workload"]["job_id"]
         item = next(each for each in embedded.query.by_job(job_id) if each["sk"] == "CURRENT")
