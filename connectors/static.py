@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import re2
 
-from connectors.protocol import TRUST_OF_SOURCE, Collected, ConnectorError
+from connectors.protocol import TRUST_OF_SOURCE, Collected, ConnectorError, TransientError
 from engine.model.moment import to_us
 from engine.model.plan import PlanItem
 from engine.model.stream import StreamLabel
@@ -131,7 +131,11 @@ class StaticConnector:
     def open_streams(
         self, item: PlanItem, workload: Workload, collected: Collected
     ) -> Iterator[BlobStream]:
-        """Yield one stream per file of the item, in path order."""
+        """Yield one stream per file of the item, in path order.
+
+        A store that is busy with one file is a transient error, raised after the others are read.
+        """
+        pending: TransientError | None = None
         paths = [blob.path for blob in self.source.list_blobs()]
         collected.requests += 1
         expanded, missing = expand_evidence(item.evidence, paths)
@@ -142,11 +146,16 @@ class StaticConnector:
             collected.requests += 1
             try:
                 reader = self.source.open_blob(entry.path)
+            except TransientError as error:
+                pending = pending or error
+                continue
             except ConnectorError as error:
                 collected.paths_missing.append(entry.path)
                 collected.warnings.append(str(error))
                 continue
             yield BlobStream(label_of(entry, workload), reader)
+        if pending is not None:
+            raise pending
 
 
 def expand_evidence(

@@ -7,6 +7,7 @@ import click
 _COMMANDS = {
     "attribute": "rootrank.commands.attribute",
     "collect": "rootrank.commands.collect",
+    "connectors": "rootrank.commands.connectors",
     "explain": "rootrank.commands.explain",
     "list": "rootrank.commands.results",
     "rules": "rootrank.commands.rules",

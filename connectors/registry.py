@@ -1,0 +1,112 @@
+"""From a site's settings to its connectors, each with clients made for it."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from connectors.allowance import Allowance
+from connectors.command import CommandRunner, LocalCommands
+from connectors.http_source import HttpSource
+from connectors.protocol import ProbedConnector, SourceNotConfiguredError
+from connectors.schedulers.slurm import SlurmBackend, SlurmConnector
+from connectors.schedulers.slurm_commands import SlurmPrograms
+from connectors.schedulers.slurm_rest import SlurmService
+from connectors.site import Cluster, HttpEndpoint, Secret, Site, SlurmCommands, SlurmRest
+
+
+@dataclass(slots=True, frozen=True)
+class Outside:
+    """What connectors need of the world; tests pass their own."""
+
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+    commands: Callable[[Mapping[str, str]], CommandRunner] = LocalCommands
+    transport: httpx.BaseTransport | None = None
+
+
+def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedConnector]:
+    """Return all connectors of a site, by cluster."""
+    outside = outside or Outside()
+    found: list[ProbedConnector] = []
+    for cluster in site.clusters:
+        if cluster.slurm is not None:
+            found.append(slurm_connector(cluster, outside))
+    return found
+
+
+def slurm_connector(cluster: Cluster, outside: Outside) -> SlurmConnector:
+    """Return the Slurm connector of a cluster; raises `SourceNotConfiguredError`."""
+    settings = cluster.slurm
+    if settings is None:
+        raise SourceNotConfiguredError(f"cluster {cluster.name}: no slurm in sources.yaml")
+    make: Callable[[Allowance], SlurmBackend]
+    if isinstance(settings, SlurmCommands):
+        commands = settings
+        environment = {} if commands.conf is None else {"SLURM_CONF": commands.conf}
+        runner = outside.commands(environment)
+        target = f"{cluster.name}: {commands.sacct}, {commands.scontrol}"
+
+        def make(allowance: Allowance) -> SlurmBackend:
+            return SlurmPrograms(commands, runner, allowance, cluster.name)
+    else:
+        rest = settings
+        target = f"{cluster.name}: {rest.url}"
+
+        def make(allowance: Allowance) -> SlurmBackend:
+            client = http_client(rest, _slurm_headers(rest, outside), outside)
+            source = HttpSource(client, f"slurmrestd {rest.url}", allowance, outside.pause)
+            return SlurmService(source, cluster.name, rest.versions)
+
+    return SlurmConnector(
+        cluster.name, target, make, clock=outside.clock, pause=outside.pause, budget=cluster.budget
+    )
+
+
+def http_client(
+    endpoint: HttpEndpoint, headers: Mapping[str, str], outside: Outside
+) -> httpx.Client:
+    """Return a client for one endpoint. `unix:/path` speaks HTTP over a socket file."""
+    transport = outside.transport
+    base = endpoint.url
+    if base.startswith("unix:"):
+        transport = transport or httpx.HTTPTransport(uds=base.removeprefix("unix:"))
+        base = "http://localhost"
+    return httpx.Client(
+        base_url=base,
+        headers=dict(headers),
+        timeout=httpx.Timeout(endpoint.timeout_s, connect=min(5.0, endpoint.timeout_s)),
+        transport=transport,
+        verify=endpoint.ca_file or True,
+        trust_env=False,
+    )
+
+
+def read_secret(secret: Secret, environment: Mapping[str, str]) -> str:
+    """Return a token; raises `SourceNotConfiguredError` where it is not there."""
+    if secret.env is not None:
+        value = environment.get(secret.env, "").strip()
+        where = f"environment variable {secret.env}"
+    else:
+        path = Path(secret.file or "")
+        where = str(path)
+        try:
+            value = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceNotConfiguredError(f"{where}: no token can be read ({error})") from error
+    if not value or not value.isascii() or not value.isprintable():
+        raise SourceNotConfiguredError(f"{where}: holds no token")
+    return value
+
+
+def _slurm_headers(settings: SlurmRest, outside: Outside) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    if settings.user is not None:
+        headers["X-SLURM-USER-NAME"] = settings.user
+    if settings.token is not None:
+        headers["X-SLURM-USER-TOKEN"] = read_secret(settings.token, outside.environment)
+    return headers

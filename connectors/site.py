@@ -1,0 +1,182 @@
+"""`sources.yaml`: which sources a site has, typed and checked with line and column.
+
+Secrets are never in the file: a token is read from a file or an environment variable when needed.
+"""
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+
+from connectors.protocol import ConnectorError
+from connectors.strict_yaml import Placed, StrictYamlError, read_yaml
+from engine.model.contract import StrictDocument
+from engine.model.plan import Budget
+
+VERSION: Final = 1
+
+
+class SiteError(ConnectorError):
+    """A `sources.yaml` that cannot be used; all its problems, one a line."""
+
+
+class Secret(StrictDocument):
+    """Where a token is: exactly one of a file and an environment variable."""
+
+    file: str | None = None
+    env: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Secret":
+        if (self.file is None) == (self.env is None):
+            raise ValueError("give either file or env")
+        return self
+
+
+class HttpEndpoint(StrictDocument):
+    """An address with what it takes to be let in. Seconds for one answer."""
+
+    url: str
+    token: Secret | None = None
+    ca_file: str | None = None
+    timeout_s: Annotated[float, Field(gt=0, le=300)] = 30.0
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://", "unix:")):
+            raise ValueError("must start with http://, https:// or unix:")
+        return value.rstrip("/")
+
+
+class SlurmCommands(StrictDocument):
+    """Slurm's own programs on this machine (a login node, or the controller)."""
+
+    kind: Literal["commands"] = "commands"
+    sacct: str = "sacct"
+    scontrol: str = "scontrol"
+    conf: str | None = None
+    timeout_s: Annotated[float, Field(gt=0, le=300)] = 30.0
+
+
+class SlurmRest(HttpEndpoint):
+    """slurmrestd. The newest of `versions` that it knows is used."""
+
+    kind: Literal["rest"] = "rest"
+    user: str | None = None
+    versions: tuple[str, ...] = ()
+
+
+class KubernetesApi(HttpEndpoint):
+    """A Kubernetes API server; `namespaces` empty means all that the token may read."""
+
+    kind: Literal["api"] = "api"
+    namespaces: tuple[str, ...] = ()
+
+
+class InCluster(StrictDocument):
+    """The API server of the pod that this runs in, with the pod's own service account."""
+
+    kind: Literal["in_cluster"] = "in_cluster"
+    namespaces: tuple[str, ...] = ()
+    timeout_s: Annotated[float, Field(gt=0, le=300)] = 30.0
+
+
+class Kubeconfig(StrictDocument):
+    """A kubeconfig file; programs in it (`exec`) are run only where `allow_exec` says so."""
+
+    kind: Literal["kubeconfig"] = "kubeconfig"
+    path: str
+    context: str | None = None
+    namespaces: tuple[str, ...] = ()
+    allow_exec: bool = False
+    timeout_s: Annotated[float, Field(gt=0, le=300)] = 30.0
+
+
+SlurmSource = Annotated[SlurmCommands | SlurmRest, Field(discriminator="kind")]
+KubernetesSource = Annotated[KubernetesApi | InCluster | Kubeconfig, Field(discriminator="kind")]
+
+
+class Cluster(StrictDocument):
+    """One cluster under the name that its events carry."""
+
+    name: str = Field(min_length=1, max_length=128)
+    slurm: SlurmSource | None = None
+    kubernetes: KubernetesSource | None = None
+    budget: Budget = Budget()
+
+
+class Site(StrictDocument):
+    """The whole file."""
+
+    version: Literal[1]
+    clusters: tuple[Cluster, ...] = ()
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "Site":
+        names = [cluster.name for cluster in self.clusters]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"clusters named twice: {', '.join(twice)}")
+        return self
+
+    def cluster(self, name: str) -> Cluster | None:
+        """Return the cluster of that name, or None."""
+        return next((each for each in self.clusters if each.name == name), None)
+
+
+def load_site(path: Path) -> Site:
+    """Read a `sources.yaml`; raises `SiteError` that names every problem with line and column."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SiteError(f"{path}: cannot be read ({error.strerror})") from error
+    return read_site(data, shown=str(path))
+
+
+def read_site(data: bytes, *, shown: str) -> Site:
+    """Read the bytes of a `sources.yaml`; raises `SiteError`."""
+    try:
+        placed = read_yaml(data)
+    except StrictYamlError as error:
+        raise SiteError(f"{shown}:{error}") from error
+    if not isinstance(placed.value, dict):
+        raise SiteError(f"{shown}:1:1: must be a mapping with the keys version and clusters")
+    try:
+        return Site.model_validate(_typed(placed.value))
+    except ValidationError as error:
+        raise SiteError("\n".join(_problems(error, placed, shown))) from error
+
+
+def _typed(value: Any) -> Any:
+    """YAML scalars are read as text; only the version has to be a number."""
+    if value.get("version") == str(VERSION):
+        return {**value, "version": VERSION}
+    return value
+
+
+def _problems(error: ValidationError, placed: Placed, shown: str) -> Iterator[str]:
+    for each in error.errors():
+        # A discriminated union adds the kind to the path, which no YAML node has.
+        path = tuple(part for part in each["loc"] if part not in _KINDS)
+        line, column = placed.place(path)
+        name = ".".join(str(part) for part in path) or "the file"
+        message = each["msg"].removeprefix("Value error, ")
+        if each["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(str(path[-1]), _KNOWN, n=1, cutoff=0.6)
+            message = "unknown key" + (f"; did you mean {near[0]!r}?" if near else "")
+        elif each["type"] == "missing":
+            message = "is missing; add it"
+        elif path == ("version",):
+            message = f"must be {VERSION}; this release reads no other"
+        yield f"{shown}:{line}:{column}: {name}: {message}"
+
+
+_MODELS: tuple[type[BaseModel], ...] = (
+    Secret, HttpEndpoint, SlurmCommands, SlurmRest, KubernetesApi, InCluster, Kubeconfig, Cluster,
+    Site, Budget,
+)  # fmt: skip
+_KNOWN = sorted({field for model in _MODELS for field in model.model_fields})
+_KINDS = frozenset({"commands", "rest", "api", "in_cluster", "kubeconfig"})

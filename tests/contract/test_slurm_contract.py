@@ -1,0 +1,118 @@
+"""Slurm keeps to the connector contract, through its programs and through slurmrestd."""
+
+import json
+
+import httpx
+from connector_contract import SECRET, ConnectorContract
+
+from connectors.command import CommandFailedError
+from connectors.protocol import SourceUnreachableError
+from connectors.registry import Outside, build_connectors
+from connectors.site import read_site
+from engine.model.workload import Workload
+
+SACCT = (
+    "JobID|State|ExitCode|DerivedExitCode|Submit|Start|End|Elapsed|Timelimit|NodeList|User|Reason"
+    "|JobName\n"
+    "7|FAILED|1:0|1:0|2026-01-01T00:00:00|2026-01-01T00:00:01|2026-01-01T01:00:00|00:59:59"
+    "|02:00:00|n[1-2]|ann|None|sft\n"
+)
+JOB = "JobId=7 JobName=sft\n   JobState=FAILED Reason=NonZeroExitCode\n"
+NODES = "NodeName=n1 State=IDLE\nNodeName=n2 State=DOWN Reason=Not responding\n"
+
+
+class Programs:
+    """Slurm's programs, as far as they are asked."""
+
+    def __init__(self, fault):
+        self.fault = fault
+
+    def run(self, argv, *, timeout_s):
+        line = " ".join(argv)
+        if self.fault == "down":
+            raise CommandFailedError("scontrol: exit code 1 (Unable to contact slurm controller)")
+        if self.fault == "refused":
+            raise CommandFailedError("sacct: exit code 1 (Access/permission denied)")
+        if "show job" in line:
+            if self.fault == "one_absent":
+                raise CommandFailedError("scontrol: exit code 1 (Invalid job id specified)")
+            if self.fault == "one_busy":
+                raise SourceUnreachableError("scontrol: no end after 30 s")
+            return JOB.encode()
+        if "ping" in line:
+            return b"Slurmctld(primary) at head is UP\n"
+        if "--version" in line:
+            return b"slurm 22.05.8\n"
+        return NODES.encode() if "show node" in line else SACCT.encode()
+
+
+def connector(yaml, outside):
+    return build_connectors(read_site(yaml.encode(), shown="sources.yaml"), outside)[0]
+
+
+class Slurm(ConnectorContract):
+    def workload(self):
+        return Workload(scheduler="slurm", job_id="7", nodes=("n1", "n2"))
+
+
+class TestSlurmPrograms(Slurm):
+    def make(self, fault):
+        yaml = "version: 1\nclusters:\n  - {name: c, slurm: {kind: commands}}\n"
+        outside = Outside(
+            commands=lambda _environment: Programs(fault), clock=lambda: 0.0, pause=lambda _s: None
+        )
+        return connector(yaml, outside)
+
+
+class TestSlurmRest(Slurm):
+    # The version is asked for first, and again in every run.
+    requests_a_run = 2
+
+    def make(self, fault):
+        yaml = (
+            "version: 1\nclusters:\n  - name: c\n    slurm:\n      kind: rest\n"
+            "      url: http://slurm:6820\n      user: ann\n      token: {env: TOKEN}\n"
+        )
+
+        def answer(request):
+            assert request.headers["x-slurm-user-token"] == SECRET
+            path = request.url.path
+            if fault == "down":
+                raise httpx.ConnectError("refused")
+            if fault == "refused":
+                return httpx.Response(401, text="Authentication failure")
+            if path == "/openapi/v3":
+                paths = {f"/slurmdb/v0.0.{n}/job/{{job_id}}": {} for n in (39, 40, 41)}
+                return httpx.Response(200, json={"paths": paths})
+            if path.endswith("/ping"):
+                meta = {"slurm": {"release": "24.05.4"}}
+                return httpx.Response(200, json={"meta": meta, "pings": [{"pinged": "UP"}]})
+            if path == "/slurm/v0.0.41/job/7":
+                if fault == "one_absent":
+                    told = {"errors": [{"error_number": 2017, "error": "Invalid job id"}]}
+                    return httpx.Response(500, json=told)
+                if fault == "one_busy":
+                    return httpx.Response(503, text="try later", headers={"retry-after": "1"})
+                return httpx.Response(200, json={"jobs": [{"job_id": 7}]})
+            if path == "/slurmdb/v0.0.41/job/7":
+                return httpx.Response(200, json={"jobs": [{"job_id": 7, "nodes": "n[1-2]"}]})
+            name = path.rsplit("/", 1)[1]
+            return httpx.Response(200, json={"nodes": [{"name": name, "state": ["IDLE"]}]})
+
+        outside = Outside(
+            environment={"TOKEN": SECRET},
+            transport=httpx.MockTransport(answer),
+            clock=lambda: 0.0,
+            pause=lambda _s: None,
+        )
+        return connector(yaml, outside)
+
+    def item(self, **changes):
+        # Two nodes are two requests, so a whole part needs three.
+        if "budget" in changes:
+            changes["budget"] = changes["budget"].model_copy(update={"requests": 3})
+        return super().item(**changes)
+
+    def test_the_newest_version_that_is_served_is_used(self):
+        body = json.loads(self.run().streams["slurm/accounting"])
+        assert body["jobs"][0]["job_id"] == 7
