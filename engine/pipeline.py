@@ -15,6 +15,7 @@ from engine.meanings import Meanings, engine_causes
 from engine.model.verdict import Verdict
 from engine.normalise import Signatures, bounds_of
 from engine.progress import read_progress
+from engine.python_rules import run_python_rules
 from engine.qualify import Qualifier
 from engine.report.document import Findings, write_verdict
 from engine.rulebook.book import Rulebook
@@ -44,10 +45,15 @@ def reason(case: Case, book: Rulebook) -> Findings:
     counting = [episode for episode in sifted.episodes if not episode.reason]
     located = locate(counting, directory, case=case, meanings=meanings)
     episodes = [*sifted.episodes, *located]
+    proposed = run_python_rules(
+        book.python, episodes, case=case, meanings=meanings, bounds=bounds
+    )
+    episodes.extend(proposed.episodes)
     counting = [episode for episode in episodes if not episode.reason]
     present = {episode.symptom: episode.meaning for episode in counting}
     rules = (*book.causes, *engine_causes(present))
     graph = Correlator(counting, rules, directory.names).build()
+    proposed.join(graph)
     progress = read_progress(case, bounds)
     anchor = find_anchor(counting, claim)
     decision = Decider(

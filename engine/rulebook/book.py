@@ -91,7 +91,10 @@ class SignatureDef:
 
 @dataclass(slots=True, frozen=True)
 class CauseDef:
-    """See `document.CauseRule`; tags already resolved to symptoms, times in microseconds."""
+    """See `document.CauseRule`; tags already resolved to symptoms, times in microseconds.
+
+    `cause_tags` and `effect_tags` are those tags: a site's symptoms may carry them too.
+    """
 
     rule: str
     status: str
@@ -104,6 +107,8 @@ class CauseDef:
     strength: str
     requires: tuple[str, ...]
     unless: tuple[str, ...]
+    cause_tags: tuple[str, ...] = ()
+    effect_tags: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -125,7 +130,10 @@ class MetricDef:
 
 @dataclass(slots=True, frozen=True)
 class Rulebook:
-    """The whole compiled set with its version and its two digests."""
+    """The whole compiled set with its version and its two digests.
+
+    `python` maps the modules of `rules/python` to the digests of their source.
+    """
 
     version: str
     extraction_digest: str
@@ -135,4 +143,5 @@ class Rulebook:
     causes: tuple[CauseDef, ...]
     metrics: tuple[MetricDef, ...]
     engine_version: str = "1"
+    python: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = field(default=())

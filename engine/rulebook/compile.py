@@ -1,6 +1,6 @@
 """Rule documents to the compiled rulebook: the same documents in any order give the same book."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,13 +34,21 @@ from engine.rulebook.pattern import automaton_form
 _UNIT_US: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
 
 
-def compile_rules(rules: Iterable[LoadedRule], *, version: str) -> Rulebook:
+def compile_rules(
+    rules: Iterable[LoadedRule], *, version: str, python: Mapping[str, str] | None = None
+) -> Rulebook:
     """Build the rulebook of documents that `check` found without errors."""
-    return compile_documents([rule.document for rule in rules], version=version)
+    documents = [rule.document for rule in rules]
+    return compile_documents(documents, version=version, python=python)
 
 
-def compile_documents(documents: Sequence[Rule], *, version: str) -> Rulebook:
-    """Build the rulebook: indices in (rule, signature name) order, tags resolved, digests set."""
+def compile_documents(
+    documents: Sequence[Rule], *, version: str, python: Mapping[str, str] | None = None
+) -> Rulebook:
+    """Build the rulebook: indices in (rule, signature name) order, tags resolved, digests set.
+
+    `python` maps the modules of Python rules to the digests of their source.
+    """
     ordered = sorted(documents, key=lambda document: document.id)
     signatures = _numbered(signature for document in ordered for signature in _signatures(document))
     symptoms = _symptoms(ordered)
@@ -49,12 +57,13 @@ def compile_documents(documents: Sequence[Rule], *, version: str) -> Rulebook:
     metrics = tuple(_metric(item) for item in ordered if isinstance(item, MetricRule))
     return Rulebook(
         version=version,
-        extraction_digest=_digest_of([signatures, metrics]),
-        reasoning_digest=_digest_of([symptoms, causes]),
+        extraction_digest=extraction_digest(signatures, metrics),
+        reasoning_digest=reasoning_digest(symptoms, causes, python or {}),
         signatures=signatures,
         symptoms=symptoms,
         causes=causes,
         metrics=metrics,
+        python=dict(sorted((python or {}).items())),
     )
 
 
@@ -176,6 +185,8 @@ def _cause(rule: CauseRule, tagged: dict[str, list[str]]) -> CauseDef:
         strength=rule.strength,
         requires=_resolved(rule.requires, tagged),
         unless=_resolved(rule.unless, tagged),
+        cause_tags=_tags(rule.causes),
+        effect_tags=_tags(rule.effects),
     )
 
 
@@ -184,6 +195,10 @@ def _resolved(names: Iterable[str], tagged: dict[str, list[str]]) -> tuple[str, 
     for name in names:
         found.update(tagged.get(name[1:], ()) if name.startswith("#") else (name,))
     return tuple(sorted(found))
+
+
+def _tags(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(name[1:] for name in names if name.startswith("#")))
 
 
 def _metric(rule: MetricRule) -> MetricDef:
@@ -200,6 +215,20 @@ def _metric(rule: MetricRule) -> MetricDef:
         for_fraction=rule.for_fraction,
         labels=dict(sorted(rule.labels.items())),
     )
+
+
+def extraction_digest(
+    signatures: tuple[SignatureDef, ...], metrics: tuple[MetricDef, ...]
+) -> str:
+    """Return the digest of all that collectors read."""
+    return _digest_of([signatures, metrics])
+
+
+def reasoning_digest(
+    symptoms: Mapping[str, SymptomDef], causes: tuple[CauseDef, ...], python: Mapping[str, str]
+) -> str:
+    """Return the digest of all that the reasoning reads, the source of Python rules included."""
+    return _digest_of([dict(symptoms), causes, dict(sorted(python.items()))])
 
 
 def _digest_of(value: Any) -> str:

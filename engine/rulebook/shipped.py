@@ -5,6 +5,7 @@ the files that it was compiled from, so a stale one is never used. What only a c
 imported there: a cold start pays for msgspec alone.
 """
 
+import hashlib
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from engine.rulebook.problem import Problem, RulesError
 
 ARTIFACT_NAME: Final = "compiled.json"
 VERSION_NAME: Final = "VERSION"
+PYTHON_FOLDER: Final = "python"
 
 
 def load_shipped(folder: Path) -> Rulebook:
@@ -59,10 +61,17 @@ def ruleset_version(folder: Path) -> str:
         raise RulesError([Problem(VERSION_NAME, 1, 1, message)]) from None
 
 
+def python_files(folder: Path) -> dict[str, bytes]:
+    """Return `python/<name>.py` to content of each Python rule that ships in `folder`."""
+    paths = sorted((folder / PYTHON_FOLDER).glob("[a-z]*.py"))
+    return {f"{PYTHON_FOLDER}/{path.name}": path.read_bytes() for path in paths}
+
+
 def _digest_of_folder(folder: Path) -> str:
     from engine.rulebook.load import rule_files  # noqa: PLC0415  see the module's first lines
 
-    return source_digest(rule_files(folder), ruleset_version(folder))
+    files = {**rule_files(folder), **python_files(folder)}
+    return source_digest(files, ruleset_version(folder))
 
 
 def _compiled(folder: Path, *, with_samples: bool) -> Artifact:
@@ -77,4 +86,7 @@ def _compiled(folder: Path, *, with_samples: bool) -> Artifact:
     problems.extend(problem for problem in found if problem.severity == "error")
     if problems:
         raise RulesError(problems)
-    return Artifact(FORMAT, source_digest(files, version), compile_rules(rules, version=version))
+    sources = python_files(folder)
+    digests = {Path(path).stem: hashlib.sha256(data).hexdigest() for path, data in sources.items()}
+    book = compile_rules(rules, version=version, python=digests)
+    return Artifact(FORMAT, source_digest({**files, **sources}, version), book)
