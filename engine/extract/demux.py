@@ -104,6 +104,16 @@ class Demultiplexer:
         self._srun = not self._is_syslog and _has_srun_labels(label, head)
         self._hosts = frozenset() if self._srun else _pdsh_hosts(label, head)
 
+    @property
+    def has_srun(self) -> bool:
+        """Whether bare `3: ` prefixes are ranks here."""
+        return self._srun
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether a parallel shell put hosts before the lines."""
+        return bool(self._hosts)
+
     def read(self, text: str) -> Identity:
         """The identity of one line."""
         if self._is_syslog:

@@ -23,7 +23,7 @@ def fold_key(item: Observation) -> tuple[Any, ...]:
     """What makes two observations the same fact."""
     values = tuple(item.fields.get(name, "") for name in item.identity)
     return (
-        item.rule, item.symptom, item.stream, _entity_key(item.entity), item.identity, values,
+        item.rule, item.symptom, item.stream, item.entity, item.identity, values,
         item.kind, OVERFLOW in item.flags,
     )  # fmt: skip
 
@@ -84,8 +84,22 @@ def fold(items: Iterable[Observation]) -> list[Observation]:
     for item in items:
         key = fold_key(item)
         found[key] = merge(found[key], item) if key in found else item
-    return [found[key] for key in sorted(found, key=repr)]
+    return [found[key] for key in sorted(found, key=_sortable)]
 
 
-def _entity_key(entity: Entity) -> tuple[Any, ...]:
-    return tuple(getattr(entity, name) for name in Entity.__slots__)
+def _sortable(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    rule, symptom, stream, entity, *more = key
+    return rule, symptom, stream, _values_of(entity), more
+
+
+def _values_of(entity: Entity) -> list[Any]:
+    """All that the entity names, comparable: numbers after an absence."""
+    return [
+        entity.node, _number(entity.rank), _number(entity.local_rank), _number(entity.pid),
+        entity.pod, _number(entity.gpu_index), entity.gpu_pci, entity.gpu_uuid, entity.gpu_serial,
+        entity.nic, entity.link, entity.switch, entity.filesystem,
+    ]  # fmt: skip
+
+
+def _number(value: int | None) -> int:
+    return -1 if value is None else value

@@ -35,9 +35,20 @@ class SignatureReader:
     def __init__(self, signature: SignatureDef) -> None:
         self.signature = signature
         flags = re.IGNORECASE if signature.ignore_case else 0
-        self._search = re.compile(signature.extract, flags).search
+        pattern = re.compile(signature.extract, flags)
+        self._search = pattern.search
         self._unless = [re.compile(pattern, flags) for pattern in signature.unless]
         self._rows = [_row(case) for case in signature.family]
+        self.reads_groups_alone = not self._unless and not any(
+            row.match_text or row.unless_text for row in self._rows
+        )
+        """Whether what a line says depends on what `extract` captures and on nothing else."""
+        self.captures_nothing = not pattern.groupindex and not signature.when
+
+    def groups(self, text: str) -> tuple[str | None, ...] | None:
+        """What `extract` captures from `text`, None where it does not match."""
+        match = self._search(text)
+        return None if match is None else match.groups()
 
     def read(self, text: str) -> Reading | None:
         """Return what `text` says, None where the signature does not hold."""

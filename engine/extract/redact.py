@@ -94,7 +94,10 @@ class Redactor:
     @staticmethod
     def _once(text: str) -> str:
         low = text.lower()
-        if not any(hint in low for hint in _HINTS):
+        for hint in _HINTS:
+            if hint in low:
+                break
+        else:
             return text
         text = _KEY_BLOCK.sub(rf"\1{MASK}\2", text)
         text = _WHOLE.sub(MASK, text)

@@ -1,20 +1,23 @@
 """One automaton over large buffers: which signature ends where.
 
 Hyperscan in block mode without start of match (1.1 GB/s for 200 signatures on one core, see
-`docs/performance.md`); google-re2's Set over 16 KiB pieces where that wheel is missing, with the
+`docs/benchmarks.md`); google-re2's Set over 16 KiB pieces where that wheel is missing, with the
 same answers. The book's `scan` expressions are already in automaton form: no variable tail,
-never across a line. One database per source, compiled when first needed.
+never across a line. One database per source, compiled when first needed or taken from a shelf
+that the caller brings: compiling takes some 0.2 s per 200 signatures, loading 0.1 ms.
 """
 
+import hashlib
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, Literal, Protocol
 
-import re2
+import msgspec
 
 from engine.extract.recognise import SignatureReader
 from engine.model.vocabulary import Source
 from engine.rulebook.book import Rulebook, SignatureDef
+from engine.rulebook.pattern import automaton_form
 
 EngineName = Literal["hyperscan", "re2"]
 _PIECE_BYTES: Final = 16 << 10
@@ -23,30 +26,49 @@ _MAX_MEMORY: Final = 1 << 28
 Hits = list[tuple[int, int]]
 
 
+class DatabaseShelf(Protocol):
+    """Where compiled databases are kept, by a name that covers library and signatures."""
+
+    def take(self, name: str) -> bytes | None:
+        """The bytes put under this name; None where there are none."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep the bytes, if that is possible."""
+
+
 class _Automaton(Protocol):
+    prefiltered: frozenset[int]
+    problems: tuple[str, ...]
+
     def hits(self, data: bytes, end: int) -> Hits: ...
 
 
 class Scanner:
     """Finds the lines of a buffer that some signature of a source may match.
 
-    `problems` lists the signatures that the automaton refused; they never match.
+    `problems` lists the signatures that the automaton refused; they never match. Threads may
+    share a scanner.
     """
 
-    def __init__(self, book: Rulebook, engine: EngineName) -> None:
+    def __init__(
+        self, book: Rulebook, engine: EngineName, *, shelf: DatabaseShelf | None = None
+    ) -> None:
         self.engine: EngineName = engine
         self.problems: list[str] = []
         self._book = book
+        self._shelf = shelf
         self._automata: dict[Source, _Automaton | None] = {}
         self._readers: dict[int, SignatureReader] = {}
         self._by_index = {item.index: item for item in book.signatures}
 
     def scan(self, data: bytes, end: int, source: Source) -> Hits:
         """Return (match end, signature index) pairs in `data[:end]`, sorted, unconfirmed."""
-        if source not in self._automata:
-            self._automata[source] = self._compile(source)
-        automaton = self._automata[source]
+        automaton = self._automaton(source)
         return automaton.hits(data, end) if automaton and end else []
+
+    def prepare(self, source: Source) -> None:
+        """Make the automaton of a source ready."""
+        self._automaton(source)
 
     def reader(self, index: int) -> SignatureReader:
         """The compiled `extract` of signature `index`, compiled when first needed."""
@@ -55,83 +77,175 @@ class Scanner:
             reader = self._readers[index] = SignatureReader(self._by_index[index])
         return reader
 
+    def decides(self, index: int, source: Source) -> bool:
+        """Whether a hit alone says that a signature's `extract` holds on an ASCII line."""
+        automaton = self._automaton(source)
+        if automaton is None or index in automaton.prefiltered:
+            return False
+        signature = self._by_index[index]
+        return signature.scan == automaton_form(signature.extract)
+
+    def _automaton(self, source: Source) -> _Automaton | None:
+        if source not in self._automata:
+            automaton = self._automata[source] = self._compile(source)
+            if automaton is not None:
+                self.problems += [each for each in automaton.problems if each not in self.problems]
+        return self._automata[source]
+
     def _compile(self, source: Source) -> _Automaton | None:
         wanted = [item for item in self._book.signatures if source in item.sources]
         if not wanted:
             return None
         if self.engine == "hyperscan":
-            return _Hyperscan(wanted, self.problems)
-        return _Re2(wanted, self.problems)
+            return _Hyperscan.of(wanted, self._shelf)
+        return _Re2(wanted)
 
 
-def build_scanner(book: Rulebook, engine: EngineName | None = None) -> Scanner:
+def build_scanner(
+    book: Rulebook, engine: EngineName | None = None, *, shelf: DatabaseShelf | None = None
+) -> Scanner:
     """Return a scanner for `book`; without a name the fastest engine that is installed."""
     if engine is None:
         engine = "hyperscan" if find_spec("hyperscan") else "re2"
-    return Scanner(book, engine)
+    return Scanner(book, engine, shelf=shelf)
 
 
 def _append(index: int, _start: int, end: int, _flags: int, found: Hits) -> None:
     found.append((end, index))
 
 
+class _Saved(msgspec.Struct, frozen=True):
+    """A compiled database as it lies on a shelf."""
+
+    prefiltered: tuple[int, ...]
+    problems: tuple[str, ...]
+    sha256: str
+    database: bytes
+
+
+_saved_decoder = msgspec.msgpack.Decoder(_Saved)
+
+
 class _Hyperscan:
-    def __init__(self, signatures: list[SignatureDef], problems: list[str]) -> None:
+    def __init__(
+        self, database: Any, prefiltered: tuple[int, ...], problems: tuple[str, ...]
+    ) -> None:
+        self.prefiltered = frozenset(prefiltered)
+        self.problems = problems
         self._library: Any = import_module("hyperscan")
-        usable = [(item, 0) for item in signatures]
-        try:
-            self._database = self._build(usable)
-        except self._library.error:
-            self._database = self._build(self._sound(signatures, problems))
+        self._database = database
+        self._spare: list[Any] = []  # scratch spaces: a scan in another thread needs its own
 
-    def _build(self, patterns: list[tuple[SignatureDef, int]]) -> Any:
-        hs = self._library
-        if not patterns:
-            return None
-        database = hs.Database(mode=hs.HS_MODE_BLOCK)
-        database.compile(
-            expressions=[item.scan.encode() for item, _ in patterns],
-            ids=[item.index for item, _ in patterns],
-            elements=len(patterns),
-            flags=[
-                hs.HS_FLAG_MULTILINE | extra | (hs.HS_FLAG_CASELESS if item.ignore_case else 0)
-                for item, extra in patterns
-            ],
-        )
-        return database
-
-    def _sound(
-        self, signatures: list[SignatureDef], problems: list[str]
-    ) -> list[tuple[SignatureDef, int]]:
-        """Each signature with the flags under which it compiles (lookaround needs PREFILTER)."""
-        hs = self._library
-        sound: list[tuple[SignatureDef, int]] = []
-        for item in signatures:
-            for flags in (0, hs.HS_FLAG_PREFILTER):
-                try:
-                    self._build([(item, flags)])
-                except hs.error as error:
-                    reason = str(error)
-                else:
-                    sound.append((item, flags))
-                    break
-            else:
-                problems.append(f"{item.rule}/{item.name}: hyperscan refuses it: {reason}")
-        return sound
+    @classmethod
+    def of(cls, signatures: list[SignatureDef], shelf: DatabaseShelf | None) -> "_Hyperscan":
+        """The automaton of the signatures, from the shelf if it lies there."""
+        if shelf is None:
+            return cls(*_built(signatures))
+        name = _name_of(signatures)
+        data = shelf.take(name)
+        found = _loaded(data) if data else None
+        if found is None:
+            found = _built(signatures)
+            database, prefiltered, problems = found
+            if database is not None:
+                dump: bytes = import_module("hyperscan").dumpb(database)
+                digest = hashlib.sha256(dump).hexdigest()
+                saved = _Saved(prefiltered, problems, digest, dump)
+                shelf.put(name, msgspec.msgpack.encode(saved))
+        return cls(*found)
 
     def hits(self, data: bytes, end: int) -> Hits:
         found: Hits = []
         if self._database is None:
             return found
+        try:
+            scratch = self._spare.pop()
+        except IndexError:
+            scratch = self._library.Scratch(self._database)
         with memoryview(data)[:end] as view:
-            self._database.scan(view, match_event_handler=_append, context=found)
+            self._database.scan(view, match_event_handler=_append, context=found, scratch=scratch)
+        self._spare.append(scratch)
         if len(found) > 1:
             found.sort()
         return found
 
 
+_Built = tuple[Any, tuple[int, ...], tuple[str, ...]]
+
+
+def _name_of(signatures: list[SignatureDef]) -> str:
+    """Covers the library's version and all that is compiled; both architectures share dumps."""
+    hs = import_module("hyperscan")
+    parts = [[item.index, item.scan, item.ignore_case, item.rule, item.name] for item in signatures]
+    digest = hashlib.sha256(msgspec.json.encode([hs.__version__, parts])).hexdigest()
+    return f"hyperscan-{digest[:32]}"
+
+
+def _loaded(data: bytes) -> _Built | None:
+    """The database of a shelf's bytes; None where they are damaged or of another library."""
+    hs: Any = import_module("hyperscan")
+    try:
+        saved = _saved_decoder.decode(data)
+        if hashlib.sha256(saved.database).hexdigest() != saved.sha256:
+            return None
+        database = hs.loadb(saved.database, hs.HS_MODE_BLOCK)
+    except (msgspec.MsgspecError, hs.error):
+        return None
+    return database, saved.prefiltered, saved.problems
+
+
+def _built(signatures: list[SignatureDef]) -> _Built:
+    hs: Any = import_module("hyperscan")
+    try:
+        return _database([(item, 0) for item in signatures]), (), ()
+    except hs.error:
+        sound, problems = _sound(signatures)
+    prefiltered = tuple(item.index for item, flags in sound if flags)
+    return _database(sound), prefiltered, tuple(problems)
+
+
+def _database(patterns: list[tuple[SignatureDef, int]]) -> Any:
+    hs: Any = import_module("hyperscan")
+    if not patterns:
+        return None
+    database = hs.Database(mode=hs.HS_MODE_BLOCK)
+    database.compile(
+        expressions=[item.scan.encode() for item, _ in patterns],
+        ids=[item.index for item, _ in patterns],
+        elements=len(patterns),
+        flags=[
+            hs.HS_FLAG_MULTILINE | extra | (hs.HS_FLAG_CASELESS if item.ignore_case else 0)
+            for item, extra in patterns
+        ],
+    )
+    return database
+
+
+def _sound(signatures: list[SignatureDef]) -> tuple[list[tuple[SignatureDef, int]], list[str]]:
+    """Each signature with the flags under which it compiles (lookaround needs PREFILTER)."""
+    hs: Any = import_module("hyperscan")
+    sound: list[tuple[SignatureDef, int]] = []
+    problems: list[str] = []
+    for item in signatures:
+        for flags in (0, hs.HS_FLAG_PREFILTER):
+            try:
+                _database([(item, flags)])
+            except hs.error as error:
+                reason = str(error)
+            else:
+                sound.append((item, flags))
+                break
+        else:
+            problems.append(f"{item.rule}/{item.name}: hyperscan refuses it: {reason}")
+    return sound, problems
+
+
 class _Re2:
-    def __init__(self, signatures: list[SignatureDef], problems: list[str]) -> None:
+    prefiltered: frozenset[int] = frozenset()
+
+    def __init__(self, signatures: list[SignatureDef]) -> None:
+        re2: Any = import_module("re2")
+        problems: list[str] = []
         options = re2.Options()
         options.max_mem = _MAX_MEMORY
         options.encoding = re2.Options.Encoding.LATIN1
@@ -149,6 +263,7 @@ class _Re2:
             self._patterns.append((item.index, pattern))
         if self._patterns:
             self._set.Compile()
+        self.problems = tuple(problems)
 
     def hits(self, data: bytes, end: int) -> Hits:
         found: Hits = []

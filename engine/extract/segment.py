@@ -211,7 +211,7 @@ class SegmentReader:
                 segment.replace_text(*derived)
             offset += cut
             line += segment.lines
-            self.lines = line - 1 + (not data[:cut].endswith(b"\n"))
+            self.lines = line - 1 + (not data.endswith(b"\n", 0, cut))
             yield segment
 
     _skipped_mark = 0

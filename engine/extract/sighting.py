@@ -3,16 +3,19 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from engine.extract.blocks import MAX_LINE_CHARS, Block, assemble, joined
 from engine.extract.demux import Demultiplexer, Identity
 from engine.extract.elastic import Failure
+from engine.extract.express import Express
 from engine.extract.fold import fold
 from engine.extract.recognise import Reading, SignatureReader, reading_window
 from engine.extract.segment import Line, Segment, decode_line, line_at
 from engine.extract.stamps import StampReader
-from engine.extract.subject import entity_of
+from engine.extract.subject import entity_of, flags_of, pointers_of, stream_of
 from engine.extract.summary import Summariser
 from engine.extract.tally import Sighting, Tally, Writer
 from engine.extract.traceback import HEADER
@@ -40,7 +43,8 @@ class SegmentScan:
         self._scanner = context.scanner
         self._stamps = StampReader(label, context.workload)
         self._tally = Tally(label)
-        self._window = Window(Demultiplexer(label, ""), self._stamps)
+        demultiplexer = Demultiplexer(label, "")
+        self._window = Window(demultiplexer, self._stamps)
         self._summariser = Summariser(label, self._window)
         self._hit_lines: dict[int, HitLines] = {}
         self._seen_blocks: dict[tuple[int, int], set[tuple[int, str]]] = {}
@@ -56,6 +60,13 @@ class SegmentScan:
             for item in context.book.signatures
             if item.block == "python_traceback" and re.search(item.scan, HEADER)
         )
+        self._express = self._expressway(demultiplexer)
+
+    def _expressway(self, demultiplexer: Demultiplexer) -> Express:
+        return Express(
+            self._label, self._context, demultiplexer,
+            stamps=self._stamps, tally=self._tally, slow_rules=self._generic,
+        )  # fmt: skip
 
     def run(self, segments: Iterator[Segment]) -> None:
         """Scan all segments; three are held at a time."""
@@ -78,7 +89,9 @@ class SegmentScan:
 
     def _begin(self, segment: Segment) -> None:
         head = decode_line(segment.data[: min(segment.end, _HEAD_CHARS)])
-        self._window = Window(Demultiplexer(self._label, head), self._stamps)
+        demultiplexer = Demultiplexer(self._label, head)
+        self._window = Window(demultiplexer, self._stamps)
+        self._express = self._expressway(demultiplexer)
         self._summariser = Summariser(self._label, self._window)
         self._summariser.head(segment)
 
@@ -86,6 +99,7 @@ class SegmentScan:
         self, lines: int, size: int, *, truncated: bool
     ) -> tuple[list[Observation], list[StreamSummary], list[str]]:
         """Return what was found, with times as far as the whole stream allows."""
+        self._express.close()
         warnings = [*self._stamps.settle(), *self._scanner.problems]
         context = self._context
         writer = Writer(
@@ -133,10 +147,14 @@ class SegmentScan:
     def _process(self, segment: Segment) -> None:
         if self._stamps.wants_boot_time:
             self._learn_boot_time(segment)
-        for start, hits in self._lines_of(segment).items():
-            line = line_at(segment, start)
+        left = self._express.take(segment) if segment.hits else []
+        if left:
+            self._express.catch_up()
+        for start, grouped in groupby(left, key=itemgetter(0)):
+            hits = [(index, end, stop) for _, stop, index, end in grouped]
+            line = Line(segment, start, hits[0][2])
             identity: Identity | None = None
-            for index, end in sorted(hits):
+            for index, end, _ in sorted(hits):
                 reader = self._scanner.reader(index)
                 reading, text = self._read(reader, line, end)
                 if reading is None:
@@ -265,17 +283,9 @@ class SegmentScan:
         signature = reader.signature
         fields = reading.fields
         entity = entity_of(self._label, identity, fields)
-        if identity.host and "host" not in fields and not _is_node(identity.host, entity.node):
-            fields = {**fields, "host": identity.host}
-        if identity.cuda_device is not None and "cuda_device" not in fields:
-            fields = {**fields, "cuda_device": str(identity.cuda_device)}
-        proves = signature.proves_from
-        if proves and self._label.trust not in proves:
-            flags = (*flags, "unproven")
-        stream = self._label.uri
-        rank = identity.rank
-        if rank is not None and self._label.ranks != (rank,):
-            stream = f"{stream}#rank={rank}"
+        fields = {**pointers_of(identity, entity.node), **fields}
+        flags = (*flags, *flags_of(signature, self._label))
+        stream = stream_of(self._label, identity)
         self._tally.add(
             Sighting(
                 signature=signature.index,
@@ -294,10 +304,6 @@ class SegmentScan:
             ),
             stream,
         )
-
-
-def _is_node(host: str, node: str) -> bool:
-    return host == node or host.partition(".")[0] == node.partition(".")[0]
 
 
 def _excerpt(text: str, start: int) -> str:

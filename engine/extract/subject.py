@@ -6,8 +6,14 @@ from typing import Final
 from engine.extract.demux import Identity
 from engine.model.observation import Entity
 from engine.model.stream import StreamLabel
+from engine.rulebook.book import SignatureDef
 
 _NUMBER: Final = re.compile(r"^\d{1,10}$")
+ENTITY_FIELDS: Final = frozenset(
+    ("rank", "local_rank", "pid", "pod", "pci", "gpu_index", "gpu_uuid", "serial", "nic", "link",
+     "switch", "filesystem")
+)  # fmt: skip
+"""The captures that `entity_of` reads."""
 
 
 def entity_of(label: StreamLabel, identity: Identity, fields: dict[str, str]) -> Entity:
@@ -55,6 +61,35 @@ def enriched(entity: Entity, fields: dict[str, str]) -> Entity:
         switch=fields.get("switch") or entity.switch,
         filesystem=fields.get("filesystem") or entity.filesystem,
     )
+
+
+POINTERS: Final = frozenset(("host", "cuda_device"))
+"""What `pointers_of` may give."""
+
+
+def pointers_of(identity: Identity, node: str) -> dict[str, str]:
+    """What a line's prefix points at: a host that is not the node, a device of the process."""
+    found: dict[str, str] = {}
+    host = identity.host
+    if host and host != node and host.partition(".")[0] != node.partition(".")[0]:
+        found["host"] = host
+    if identity.cuda_device is not None:
+        found["cuda_device"] = str(identity.cuda_device)
+    return found
+
+
+def stream_of(label: StreamLabel, identity: Identity) -> str:
+    """The stream that a line belongs to: of a merged log, its rank's own."""
+    rank = identity.rank
+    if rank is None or label.ranks == (rank,):
+        return label.uri
+    return f"{label.uri}#rank={rank}"
+
+
+def flags_of(signature: SignatureDef, label: StreamLabel) -> tuple[str, ...]:
+    """`unproven` where this stream's trust is not one that the signature proves from."""
+    proves = signature.proves_from
+    return ("unproven",) if proves and label.trust not in proves else ()
 
 
 def node_of(label: StreamLabel, host: str) -> str:

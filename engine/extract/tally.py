@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from engine.extract.fold import MAX_KEYS, MAX_SAMPLES, OVERFLOW
+from engine.extract.frames import Shape
 from engine.model.observation import Entity, Observation, Origin, Sample, When
 from engine.model.stream import StreamLabel
 from engine.model.vocabulary import ObservationKind
@@ -16,7 +17,6 @@ RESERVED_KEYS: Final = 16  # of each signature, whatever the others have used up
 _PLAIN_CHARS: Final = 16  # a shorter plain word or number is no secret that could be told
 _FAR: Final = 1 << 62
 Order = tuple[int, int, str, int, int]
-Shape = tuple[bytes, bytes, int]
 
 
 @dataclass(slots=True)
@@ -71,8 +71,8 @@ class Recipe(Protocol):
         """The line read in full."""
 
 
-Unread = tuple[bytes, bytes, int, int, int, int, Recipe]
-"""Stamp, line, byte offset, a serial number, line number, byte length, and how to read it.
+Unread = tuple[bytes, bytes, int, int, int, int, Recipe, Shape]
+"""Clock, line, byte offset, serial number, line number, byte length, how to read it, stamp shape.
 
 Of one shape of stamp these sort as the orders of their sightings do.
 """
@@ -106,12 +106,20 @@ class Entry:
             self._shape = shape
         self.count += 1
         unread = self._unread
-        if len(unread) < MAX_SAMPLES or item < unread[-1]:
-            if all(item[:3] != other[:3] for other in unread):
-                insort(unread, item)
-                del unread[MAX_SAMPLES:]
+        if (len(unread) < MAX_SAMPLES or item < unread[-1]) and all(
+            item[:3] != other[:3] for other in unread
+        ):
+            insort(unread, item)
+            del unread[MAX_SAMPLES:]
         if self._unread_last is None or item > self._unread_last:
             self._unread_last = item
+
+    @property
+    def span(self) -> tuple[Shape, bytes, bytes] | None:
+        """Shape, first and last clock of the lines that were put off."""
+        if self._shape is None or self._unread_last is None:
+            return None
+        return self._shape, self._unread[0][0], self._unread_last[0]
 
     def settle(self) -> None:
         """Read the lines that were put off."""
@@ -131,10 +139,11 @@ class Entry:
         if self._last_order is None or last_order > self._last_order:
             self.last, self._last_order = item, last_order
         order, kept = item.order, self.kept
-        if len(kept) < MAX_SAMPLES or order < kept[-1][0]:
-            if all(order != other for other, _ in kept):
-                insort(kept, (order, item), key=_order_of)
-                del kept[MAX_SAMPLES:]
+        if (len(kept) < MAX_SAMPLES or order < kept[-1][0]) and all(
+            order != other for other, _ in kept
+        ):
+            insort(kept, (order, item), key=_order_of)
+            del kept[MAX_SAMPLES:]
 
 
 def _order_of(kept: tuple[Order, Sighting]) -> Order:
@@ -163,27 +172,45 @@ class Tally:
         entry = self._entries.get(key)
         return entry if entry is not None else self._open(key)
 
+    def is_full(self, signature: int) -> bool:
+        """Whether every new key of a signature goes to its overflow."""
+        whole = self._per_signature.get(signature, 0)
+        return whole >= MAX_KEYS_ALL_RANKS or (
+            whole >= RESERVED_KEYS and len(self._entries) >= MAX_ENTRIES
+        )
+
+    def overflow(self, signature: int, symptom: str) -> Entry:
+        """The entry that counts what no longer gets one of its own."""
+        key: Key = (signature, symptom, self._label.uri, None, ())
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = Entry((OVERFLOW,))
+        return entry
+
     def _open(self, key: Key) -> Entry:
         signature, symptom, stream, _, _ = key
         family = (signature, stream)
         seen = self._keys.get(family, 0)
+        if seen >= MAX_KEYS or self.is_full(signature):
+            return self.overflow(signature, symptom)
         whole = self._per_signature.get(signature, 0)
-        is_full = len(self._entries) >= MAX_ENTRIES and whole >= RESERVED_KEYS
-        if is_full or seen >= MAX_KEYS or whole >= MAX_KEYS_ALL_RANKS:
-            overflow: Key = (signature, symptom, self._label.uri, None, ())
-            entry = self._entries.get(overflow)
-            if entry is None:
-                entry = self._entries[overflow] = Entry((OVERFLOW,))
-            return entry
         self._keys[family] = seen + 1
         self._per_signature[signature] = whole + 1
         entry = self._entries[key] = Entry()
         return entry
 
-    def settle(self) -> None:
-        """Read the lines that were put off: once, when the stream was seen to its end."""
+    def spans(self) -> dict[Shape, tuple[bytes, bytes]]:
+        """The first and last clock of each shape of stamp among the lines that were put off."""
+        found: dict[Shape, tuple[bytes, bytes]] = {}
         for entry in self._entries.values():
-            entry.settle()
+            span = entry.span
+            if span is not None:
+                shape, first, last = span
+                known = found.get(shape)
+                found[shape] = (
+                    (first, last) if known is None else (min(first, known[0]), max(last, known[1]))
+                )
+        return found
 
     def finish(self, writer: "Writer") -> list[Observation]:
         """Return the observations, redacted, with times resolved; the tally is empty then."""
