@@ -121,7 +121,7 @@ class Candidates:
             return "survived"
         if self._anchor.is_after_stop(episode):
             return "after_stop"
-        if episode.is_lasting and not self._effects(position):
+        if episode.is_lasting and not self.effects(position):
             return "not_linked"
         first_exit = self._anchor.first_exit
         if (
@@ -191,7 +191,7 @@ class Candidates:
         if proven and proven == self._claim.terminal and proven not in ("failed", "unknown"):
             # The scheduler itself says that this is how the job ended.
             return 2
-        below = self._effects(position)
+        below = self.effects(position)
         for other in below:
             if not first.isdisjoint(self._graph.episodes[other].subject.ranks):
                 return 2
@@ -201,7 +201,7 @@ class Candidates:
             return 1
         return 0
 
-    def _effects(self, position: int) -> list[int]:
+    def effects(self, position: int) -> list[int]:
         """What a candidate explains, but for bare words that the job ended: all faults do that."""
         episodes = self._graph.episodes
         below = sorted(self._graph.descendants(position))

@@ -4,24 +4,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.anchor import Anchor
-from engine.candidates import ROLE_ORDER, Candidates, Cause, is_claim
+from engine.candidates import CAUSAL_WINDOW_US, ROLE_ORDER, Candidates, Cause, is_claim
 from engine.correlate import Graph
-from engine.episodes import Episode, may_precede, surely_before
+from engine.episodes import Episode, may_precede, surely_before, surely_earlier
 from engine.meanings import (
     AMBIGUOUS_CAUSES,
     COLLECTIVE_UNEXPLAINED,
     NO_FAILURE,
     UNEXPLAINED,
 )
-from engine.moments import OPEN_FUTURE
+from engine.moments import MINUTE_US, OPEN_FUTURE
 from engine.normalise import Bounds
-from engine.progress import Progress
+from engine.progress import STALL, Progress
 from engine.terminal import Claim
 
+# Explicit program errors (catalogue 4.2); what is above is ambiguous.
+_EXPLICIT_TIER = 3
+# An error that explains nothing else may have been caught and passed by, so only one shortly
+# before counts.
+NEAR_US = 5 * MINUTE_US
 _FINISHED = "mark_training_finished"
 # What a record may say more exactly than the scheduler's "failed". A cancel is no such detail:
 # a scheduler that saw one would have said so.
 _FINER = frozenset({"out_of_memory", "not_started", "node_fail", "evicted", "preempted", "timeout"})
+# Words that a platform uses for any stop that it was told to make.
+_COARSE = frozenset({"cancelled", "evicted"})
 _LOCATED_ONLY = frozenset({"rank_never_entered", "rank_lagging"})
 
 
@@ -89,17 +96,16 @@ class Decider:
         """Whether the job had stopped on its own long before a limit or a person ended it."""
         if stop.head.meaning.terminal not in ("timeout", "cancelled"):
             return False
-        waits = [
-            episode
+        if self._progress.is_stall_proven:
+            return True
+        end = stop.head
+        return any(
+            episode.seen_last != OPEN_FUTURE
+            and episode.seen_first <= end.onset_latest
+            and surely_before(episode, end)
+            and not self._progress.outlived(episode, 0)
             for episode in self._graph.episodes
             if episode.has_tag("collective_failure", "progress_stall")
-        ]
-        if self._progress.stalled is True and stop.head.meaning.terminal == "timeout":
-            return True
-        return any(
-            episode.seen_last != OPEN_FUTURE and surely_before(episode, stop.head)
-            for episode in waits
-            if self._progress.stalled is not False
         )
 
     def _outranks(self, fault: Cause, stop: Cause) -> bool:
@@ -135,7 +141,29 @@ class Decider:
             self._graph.descendants(position) for position in fault.positions
         )
 
+    def _not_late(self, causes: list[Cause]) -> list[Cause]:
+        """Without faults that surely began after an explicit error at least as well tied.
+
+        A lower tier wins only where it can have come first (catalogue 4.2): a device that is
+        lost while a failed job is torn down did not make it fail.
+        """
+        return [
+            cause for cause in causes if not any(self._came_first(o, cause) for o in causes)
+        ] or causes
+
+    def _came_first(self, first: Cause, late: Cause) -> bool:
+        if first is late or first.tier > _EXPLICIT_TIER or late.tier >= first.tier:
+            return False
+        if first.link < max(1, late.link):
+            return False
+        if not all(surely_earlier(first.head, episode) for episode in late.episodes):
+            return False
+        apart = late.head.onset_earliest - first.head.onset_latest
+        is_tied = any(self._candidates.effects(position) for position in first.positions)
+        return apart <= (CAUSAL_WINDOW_US if is_tied else NEAR_US)
+
     def _best(self, causes: list[Cause]) -> list[Cause]:
+        causes = self._not_late(causes)
         lowest = min(cause.tier for cause in causes)
         rivals = [cause for cause in causes if cause.tier == lowest]
         if len(rivals) > 1 and lowest >= 2.5:
@@ -232,6 +260,9 @@ class Decider:
             recorded = proven == "cancelled" and cause.head.trust == "platform"
             if terminal == "unknown" or (terminal == "failed" and (recorded or proven in _FINER)):
                 return proven
+            if terminal in _COARSE and cause.tier == 0 and cause.head.trust == "platform":
+                # The platform's own reason says why it stopped, removed or ended the job.
+                return proven
         return "failed" if terminal == "unknown" and cause is not None else terminal
 
     def _looks_hung(self) -> bool:
@@ -251,7 +282,11 @@ class Decider:
         terminal = self._terminal(None)
         if terminal == "unknown" and self._has_failure_signs():
             terminal = "failed"
-        failure_class = COLLECTIVE_UNEXPLAINED if hung else UNEXPLAINED
+        waited = any(
+            episode.symptom != STALL and episode.has_tag("collective_failure", "progress_stall")
+            for episode in self._graph.episodes
+        )
+        failure_class = COLLECTIVE_UNEXPLAINED if waited else UNEXPLAINED
         stopped = terminal in ("timeout", "cancelled")
         manifestation = "hang" if hung or (stopped and self._progress.stalled) else "unknown"
         if not hung and (self._anchor.failed_ranks or self._anchor.first_exit):

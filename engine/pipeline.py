@@ -14,7 +14,7 @@ from engine.history import read_history
 from engine.meanings import Meanings, engine_causes
 from engine.model.verdict import Verdict
 from engine.normalise import Signatures, bounds_of
-from engine.progress import read_progress
+from engine.progress import read_progress, stall_episode
 from engine.python_rules import run_python_rules
 from engine.qualify import Qualifier
 from engine.report.document import Findings, write_verdict
@@ -44,7 +44,9 @@ def reason(case: Case, book: Rulebook) -> Findings:
     sifted = sifter.sift()
     counting = [episode for episode in sifted.episodes if not episode.reason]
     located = locate(counting, directory, case=case, meanings=meanings)
-    episodes = [*sifted.episodes, *located]
+    progress = read_progress(case, bounds)
+    stalled = stall_episode(progress, claim, directory, meanings)
+    episodes = [*sifted.episodes, *located, *stalled]
     proposed = run_python_rules(
         book.python, episodes, case=case, meanings=meanings, bounds=bounds
     )
@@ -54,7 +56,6 @@ def reason(case: Case, book: Rulebook) -> Findings:
     rules = (*book.causes, *engine_causes(present))
     graph = Correlator(counting, rules, directory.names).build()
     proposed.join(graph)
-    progress = read_progress(case, bounds)
     anchor = find_anchor(counting, claim)
     decision = Decider(
         graph,

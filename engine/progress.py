@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 
 from engine.case import Case
+from engine.entities import Directory
 from engine.episodes import Episode
+from engine.meanings import Meanings
+from engine.model.observation import Entity
 from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST, or_future, or_past
 from engine.normalise import Bounds
+from engine.terminal import Claim
 
 # Silence that is not yet a stall: checkpoints, validation and logging intervals take minutes.
 STALL_MIN_US = 30 * MINUTE_US
@@ -14,7 +18,10 @@ STALL_STEPS = 20
 
 @dataclass(slots=True, frozen=True)
 class Progress:
-    """The last steps of the job. `stalled` is None where the evidence cannot say."""
+    """The last steps of the job. `stalled` is None where the evidence cannot say.
+
+    A proven stall is one that lines in an output buffer cannot explain away.
+    """
 
     last_step: int | None
     last_earliest: int
@@ -24,6 +31,8 @@ class Progress:
     stalled: bool | None
     stalled_for_us: int | None
     has_output: bool = False
+    is_stall_proven: bool = False
+    pause_us: int = 0
 
     def outlived(self, episode: Episode, settle_us: int) -> bool:
         """Whether steps went on well after the last sighting of an episode."""
@@ -34,7 +43,12 @@ class Progress:
         return episode.seen_last + settle_us < self.last_earliest
 
 
-_DATED = ("stamp", "local", "yearless", "uptime", "sample", "record")
+STALL = "progress_stopped"
+# What a program holds back in its output buffer, and loses when it is killed.
+BUFFER_BYTES = 8192
+# No buffer of a program that logs steps hides them for this long.
+LONG_SILENCE_US = 120 * MINUTE_US
+_DATED = ("stamp", "local", "yearless", "uptime", "sample", "record", "neighbour")
 
 
 def read_progress(case: Case, bounds: Bounds) -> Progress:
@@ -42,31 +56,68 @@ def read_progress(case: Case, bounds: Bounds) -> Progress:
     last_step: int | None = None
     earliest, latest, dated = OPEN_PAST, OPEN_PAST, False
     span_us, span_steps = 0, 0
+    held_us: int | None = None
+    proven = is_open = False
     for stream in case.streams:
         if stream.last_step is None:
             continue
         last_step = stream.last_step if last_step is None else max(last_step, stream.last_step)
         when = stream.last_step_when
         low, high = or_past(when.earliest_us), or_future(when.latest_us)
-        if when.basis in _DATED and low != OPEN_PAST:
+        is_open = is_open or (when.basis == "neighbour" and high == OPEN_FUTURE)
+        if when.basis in _DATED and low != OPEN_PAST and high != OPEN_FUTURE:
             dated = True
             earliest, latest = max(earliest, low), max(latest, high)
             begin = or_past(stream.first.earliest_us)
             steps = stream.last_step - (stream.first_step or 0)
             if begin != OPEN_PAST and steps > span_steps:
                 span_us, span_steps = low - begin, steps
+            if begin != OPEN_PAST and stream.bytes and "truncated" not in stream.flags:
+                # How long the program needs to fill its buffer with lines that nobody sees.
+                filling = (low - begin) * BUFFER_BYTES // stream.bytes
+                held_us = filling if held_us is None else min(held_us, filling)
     has_output = any(s.source == "applog" and s.lines > 0 for s in case.streams)
     stalled: bool | None = None
     gap: int | None = None
-    if dated and OPEN_FUTURE not in (bounds.end, latest):
+    pause = 0
+    if dated and not is_open and OPEN_FUTURE not in (bounds.end, latest):
         gap = max(0, bounds.end - latest)
         period = span_us // span_steps if span_steps else 0
-        stalled = gap > max(STALL_MIN_US, STALL_STEPS * period, _usual_silence(case, gap))
+        usual = _usual_silence(case, gap)
+        pause = max(MINUTE_US, period, usual // 2)
+        stalled = gap > max(STALL_MIN_US, STALL_STEPS * period, usual)
+        proven = stalled and held_us is not None and gap > min(held_us, LONG_SILENCE_US)
     if not dated:
         earliest, latest = OPEN_PAST, OPEN_FUTURE
     return Progress(
-        last_step, earliest, latest, dated, last_step is not None, stalled, gap, has_output
+        last_step,
+        earliest,
+        latest,
+        dated,
+        last_step is not None,
+        stalled,
+        gap,
+        has_output,
+        proven,
+        pause,
     )
+
+
+def stall_episode(
+    progress: Progress, claim: Claim, directory: Directory, meanings: Meanings
+) -> list[Episode]:
+    """Return the stop of progress as an episode where silence proves it and a stop ended the job.
+
+    It began after the last step that was seen, within the pause that is usual between two.
+    """
+    if not progress.is_stall_proven or claim.terminal not in ("timeout", "cancelled"):
+        return []
+    episode = Episode(STALL, meanings.require(STALL), directory.subject(Entity()))
+    episode.onset_earliest = episode.seen_first = progress.last_earliest
+    episode.seen_last = progress.last_latest
+    episode.onset_latest = progress.last_latest + progress.pause_us
+    episode.count = 1
+    return [episode]
 
 
 def _usual_silence(case: Case, gap: int) -> int:

@@ -47,6 +47,14 @@ class _Part:
     last_step: int | None = None
     step_when: When | None = None
     saw_progress: bool = False
+    step_until: When | None = None  # the stamp below a step line that has none itself
+    is_step_open: bool = False  # no stamp followed that line yet
+
+    def note_progress(self, when: When | None) -> None:
+        """Remember when the last step was seen, between two stamps where it carries none."""
+        self.saw_progress = True
+        self.step_when, self.step_until = when or self.last, None
+        self.is_step_open = when is None
 
 
 class Summariser:
@@ -111,10 +119,12 @@ class Summariser:
             self._stamps["boot" if when.clock == "boot" else ""].append(when.earliest_us)
             part.first = part.first or when
             part.last = when
+            if part.is_step_open:
+                part.step_until, part.is_step_open = when, False
         if text.strip():
             part.last_text = text
         if any(word in text for word in _WORDS):
-            self._progress(part, text[identity.body :], when or part.last)
+            self._progress(part, text[identity.body :], when)
 
     def _part(self, identity: Identity) -> _Part:
         rank = identity.rank
@@ -126,12 +136,10 @@ class Summariser:
         match = _BAR.search(text) or _BRACKETS.search(text) or _STEP.search(text)
         if match is None:
             if _LOSS.search(text):
-                part.saw_progress = True
-                part.step_when = when
+                part.note_progress(when)
             return
         step = int(match[1])
-        part.saw_progress = True
-        part.step_when = when
+        part.note_progress(when)
         part.last_step = step
         if part.first_step is None:
             part.first_step = step
@@ -164,7 +172,7 @@ class Summariser:
                 last_text=writer.redact(part.last_text[:_TEXT_CHARS].rstrip()),
                 first_step=part.first_step,
                 last_step=part.last_step,
-                last_step_when=writer.resolve(part.step_when or When()),
+                last_step_when=_step_time(part, writer),
                 largest_gap_us=gap,
                 flags=flags,
             )  # fmt: skip
@@ -208,13 +216,26 @@ def _together(parts: Iterable[_Part]) -> _Part:
             moved, key=lambda part: (_begins(part.step_when or When()), part.last_step or -1)
         )
         whole.last_step, whole.step_when = latest.last_step, latest.step_when
+        whole.step_until = latest.step_until
+        whole.is_step_open = any(part.is_step_open for part in moved)
+        if whole.is_step_open:
+            whole.step_until = None
     return whole
+
+
+def _step_time(part: _Part, writer: Writer) -> When:
+    """A step line without a stamp lies between the stamps round it; how far, none knows."""
+    since = writer.resolve(part.step_when or When())
+    if part.is_step_open or part.step_until is not None:
+        until = writer.resolve(part.step_until or When())
+        return When(since.earliest_us, until.latest_us, "neighbour", since.clock)
+    return since
 
 
 def _copy(part: _Part) -> _Part:
     return _Part(
         part.lines, part.bytes, part.first, part.last, part.last_text, part.first_step,
-        part.last_step, part.step_when, part.saw_progress,
+        part.last_step, part.step_when, part.saw_progress, part.step_until, part.is_step_open,
     )  # fmt: skip
 
 

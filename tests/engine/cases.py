@@ -71,7 +71,7 @@ def seen(
 def stream(
     uri: str, *, source: str = "applog", node: str = "", ranks: tuple[int, ...] = (),
     first: float = 0, last: float = 60, step: int | None = None, step_at: float | None = None,
-    lines: int = 100,
+    lines: int = 100, size: int | None = None,
 ) -> StreamSummary:  # fmt: skip
     """A stream summary with times in minutes after the start."""
 
@@ -80,7 +80,7 @@ def stream(
 
     return StreamSummary(
         stream=uri, source=source, connector="static", trust="workload", node=node,  # type: ignore[arg-type]
-        ranks=ranks, lines=lines, bytes=lines * 80, first=moment(first), last=moment(last),
+        ranks=ranks, lines=lines, bytes=size or lines * 80, first=moment(first), last=moment(last),
         first_step=None if step is None else 1, last_step=step,
         last_step_when=When() if step_at is None else moment(step_at),
     )  # fmt: skip

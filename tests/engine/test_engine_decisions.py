@@ -1,10 +1,14 @@
 """What the engine decides on small literal cases."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
+from engine.model.observation import When
 from engine.model.verdict import Verdict, is_sealed
 from engine.pipeline import attribute
-from tests.engine.cases import book, case, cause, meaning, seen, signature, stream
+from tests.engine.cases import START, at, book, case, cause, meaning, seen, signature, stream
 
 
 def culprits(verdict: Verdict) -> tuple[list[str], list[int]]:
@@ -356,3 +360,89 @@ def test_a_fault_printed_above_the_line_that_ended_the_step_outranks_the_cancel(
     assert (found.terminal_state, found.failure_class) == ("cancelled", "port_error")
     without = attribute(case(*lines, **changes), book(port, ended, causes=rules))
     assert without.domain == "operator"
+
+
+def test_a_device_lost_after_an_explicit_error_did_not_cause_it():
+    error = seen("user_error", 50, node="node-001", rank=1)
+    gone = seen("gpu_lost", 50.6, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    waits = [
+        seen("peer_closed", 51, node="node-002", rank=2),
+        seen("cuda_failed", 51, node="node-002", rank=3),
+    ]
+    place = seen("rank_place", 1, node="node-002", rank=3, gpu_pci="0000:80:00", gpu_index=1)
+    verdict = judge(error, gone, place, *waits)
+    assert (verdict.failure_class, culprits(verdict)) == ("user_error", ([], [1]))
+    before = seen("gpu_lost", 49, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    assert judge(error, before, place, *waits).failure_class == "gpu_lost"
+
+
+def test_an_error_long_before_that_explains_nothing_yields_to_a_linked_fault():
+    early = seen("other_error", 5, node="node-001", rank=0)
+    gone = seen("gpu_lost", 50, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    place = seen("rank_place", 1, node="node-002", rank=3, gpu_pci="0000:80:00", gpu_index=1)
+    assert judge(early, gone, place, CUDA).failure_class == "gpu_lost"
+
+
+@pytest.mark.parametrize(
+    ("state", "terminal", "expected"),
+    [("Stopped", "timeout", "timeout"), ("Evicted", "preempted", "preempted"),
+     ("FAILED", "preempted", "preempted"), ("TIMEOUT", "cancelled", "timeout")],
+)  # fmt: skip
+def test_the_platforms_reason_refines_a_word_for_any_stop(state, terminal, expected):
+    stop = meaning("told_reason", "scheduler", "root", 0, terminal=terminal, tags=("job_stop",),
+                   manifestation="stopped_by_policy")  # fmt: skip
+    said = seen("told_reason", 60, source="scheduler")
+    found = attribute(case(said, state=state, exit_code=None), book(stop))
+    assert found.terminal_state == expected
+
+
+def test_ranks_that_waited_before_a_cancel_leave_the_cause_open():
+    wait = seen("watchdog_timeout", 55, node="node-001", rank=0, fields={"timeout_ms": "600000"})
+    alive = stream("job.log", last=45, step=400, step_at=44)
+    verdict = attribute(
+        case(wait, streams=(alive,), state="CANCELLED by 1000", exit_code="0:0"), book()
+    )
+    assert (verdict.terminal_state, verdict.domain) == ("cancelled", "unknown")
+    after = seen("watchdog_timeout", 60, node="node-001", rank=0, fields={"timeout_ms": "1000"})
+    fine = attribute(
+        case(after, streams=(alive,), state="CANCELLED by 1000", exit_code="0:0"), book()
+    )
+    assert fine.domain == "operator"
+
+
+def hours(**changes):
+    """A day-long job of steady steps that a limit ended, silent for its last 20 hours."""
+    steps = stream("job.log", last=240, step=240, step_at=240, **changes)
+    end = START + timedelta(hours=24)
+    return attribute(case(streams=(steps,), state="TIMEOUT", end=end), book())
+
+
+def test_hours_of_silence_after_steady_steps_are_a_hang_of_unknown_cause():
+    verdict = hours()
+    assert (verdict.terminal_state, verdict.domain) == ("timeout", "unknown")
+    assert (verdict.manifestation, verdict.failure_class) == ("hang", "unexplained_failure")
+    assert "progress_stopped" in {item.symptom for item in verdict.symptoms}
+
+
+def test_a_fault_at_the_time_of_the_last_step_explains_the_stall():
+    rule = cause(("gpu_lost",), ("progress_stopped",), ("job",), low=-5, high=900)
+    steps = stream("job.log", last=240, step=240, step_at=240)
+    fault = seen("gpu_lost", 241, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    end = START + timedelta(hours=24)
+    found = attribute(case(fault, streams=(steps,), state="TIMEOUT", end=end), book(causes=(rule,)))
+    assert (found.failure_class, found.quality.level) == ("gpu_lost", "definitive")
+
+
+def test_lines_that_a_buffer_may_hold_back_prove_no_stall():
+    steps = stream("job.log", last=240, step=240, step_at=240, size=4000)
+    end = START + timedelta(minutes=330)
+    verdict = attribute(case(streams=(steps,), state="TIMEOUT", end=end), book())
+    assert verdict.domain == "scheduler"
+
+
+def test_a_step_line_without_a_stamp_proves_no_stall():
+    steps = stream("job.log", last=240, step=240, step_at=240)
+    open_end = replace(steps, last_step_when=When(at(240), None, "neighbour", ""))
+    end = START + timedelta(hours=24)
+    verdict = attribute(case(streams=(open_end,), state="TIMEOUT", end=end), book())
+    assert verdict.domain == "scheduler"
