@@ -47,9 +47,7 @@ def reason(case: Case, book: Rulebook) -> Findings:
     progress = read_progress(case, bounds)
     stalled = stall_episode(progress, claim, directory, meanings)
     episodes = [*sifted.episodes, *located, *stalled]
-    proposed = run_python_rules(
-        book.python, episodes, case=case, meanings=meanings, bounds=bounds
-    )
+    proposed = run_python_rules(book.python, episodes, case=case, meanings=meanings, bounds=bounds)
     episodes.extend(proposed.episodes)
     counting = [episode for episode in episodes if not episode.reason]
     present = {episode.symptom: episode.meaning for episode in counting}
