@@ -41,7 +41,7 @@ WORDS = (
     (re.compile(r"(?i)time|sec|elapsed|dur"), "12.41"), (re.compile(r"(?i)version"), "2.4.1"),
     (re.compile(r"(?i)^e$|err|exc"), "none"), (re.compile(r"(?i)device|gpu"), "cuda:3"),
 )  # fmt: skip
-START = datetime(2025, 1, 10, 8, 0, 30)  # noqa: DTZ001  the programs print local time
+START = datetime(2025, 1, 10, 8, 0, 30)
 
 
 @dataclass(frozen=True, order=True)

@@ -1,6 +1,6 @@
 """Nothing that healthy, or noisy and still successful, jobs print becomes a cause.
 
-`quiet-*` and `messages-*` bundles hold lines that mean nothing even when a job fails; `noisy-*` hold
+`quiet-*` and `messages-*` bundles hold lines that mean nothing even when a job fails, `noisy-*`
 troubles that jobs survive, so there only nobody may be accused. Files named `state-*` record the
 success and are left out where a variant says otherwise. How the corpus was made: its README.
 """
