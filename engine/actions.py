@@ -1,6 +1,7 @@
 """What to do, from the closed set, and whether the evidence would carry a machine doing it."""
 
 from engine.decide import Decision
+from engine.hostlist import compact_hostlist
 from engine.model.verdict import Action
 from engine.model.vocabulary import HARDWARE_DOMAINS
 from engine.qualify import Judgement
@@ -22,7 +23,10 @@ def advise(decision: Decision, judgement: Judgement, cast: Cast, job_id: str) ->
     if primary is not None and judgement.level in ("definitive", "probable"):
         head = primary.head
         for advice in head.meaning.actions:
-            for target in _targets(advice.target, cast, job_id, primary.domain):
+            targets = _targets(advice.target, cast, job_id)
+            if advice.action == "retry_excluding_nodes":
+                targets = _excluded(cast)
+            for target in targets:
                 action = Action.model_validate(
                     {
                         "action": advice.action, "target": target, "reason": advice.reason,
@@ -42,7 +46,13 @@ def advise(decision: Decision, judgement: Judgement, cast: Cast, job_id: str) ->
     return list(found.values())
 
 
-def _targets(kind: str, cast: Cast, job_id: str, domain: str) -> list[str | None]:
+def _excluded(cast: Cast) -> list[str | None]:
+    """The nodes to leave out, in the notation that schedulers take; none where none is named."""
+    nodes = [part.id for part in cast.of("node", "culprit")]
+    return [compact_hostlist(nodes)] if nodes else []
+
+
+def _targets(kind: str, cast: Cast, job_id: str) -> list[str | None]:
     if kind == "gpu":
         return [part.id.replace("|", "/") for part in cast.of("gpu", "culprit")]
     if kind == "node":

@@ -189,8 +189,15 @@ def _listed_missing(
 
 
 def _behind(groups: dict[str, dict[int, _Rank]], onset: tuple[int, int]) -> list[_Finding]:
-    """Rule 1: counters that end before the operation that peers wait in. Rule 2: lowest wait."""
-    for _, members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+    """Rule 1: counters that end before the operation that peers wait in. Rule 2: lowest wait.
+
+    The smallest groups first, their findings united: who waits in a small group has a reason of
+    its own not to come to a larger one.
+    """
+    never: dict[int, _Finding] = {}
+    lagging: dict[int, _Finding] = {}
+    waiting: set[int] = set()
+    for _, members in sorted(groups.items(), key=lambda item: (len(item[1]), item[0])):
         stuck = [entry.timed_out for entry in members.values() if entry.timed_out is not None]
         if not stuck:
             continue
@@ -200,25 +207,28 @@ def _behind(groups: dict[str, dict[int, _Rank]], onset: tuple[int, int]) -> list
             for rank, entry in members.items()
             if entry.enqueued is not None and 0 <= entry.enqueued < blocked_at
         }
-        if _is_minority(absent, len(members)):
-            return [
-                _Finding("rank_never_entered", rank, entry.observations, onset)
-                for rank, entry in sorted(absent.items())
-            ]
         first_open = {
             rank: entry.completed + 1 if entry.completed is not None else entry.timed_out
             for rank, entry in members.items()
             if entry.completed is not None or entry.timed_out is not None
         }
-        values = [value for value in first_open.values() if value is not None]
-        lowest = min(values, default=0)
-        lag = [rank for rank, value in first_open.items() if value == lowest]
-        if len(set(values)) == 2 and _is_minority(lag, len(first_open)):
-            return [
-                _Finding("rank_lagging", rank, members[rank].observations, onset)
-                for rank in sorted(lag)
-            ]
-    return []
+        values = {value for value in first_open.values() if value is not None}
+        lag = [rank for rank, value in first_open.items() if value == min(values)]
+        if _is_minority(absent, len(members)):
+            _note_behind(never, "rank_never_entered", members, set(absent) - waiting, onset)
+        elif len(values) == 2 and _is_minority(lag, len(first_open)):
+            _note_behind(lagging, "rank_lagging", members, set(lag) - waiting, onset)
+        waiting.update(r for r, entry in members.items() if r not in absent and entry.timed_out)
+    found = never or lagging
+    return [found[rank] for rank in sorted(found)]
+
+
+def _note_behind(
+    found: dict[int, _Finding], symptom: str, members: dict[int, _Rank], ranks: set[int],
+    onset: tuple[int, int],
+) -> None:  # fmt: skip
+    for rank in ranks:
+        found.setdefault(rank, _Finding(symptom, rank, members[rank].observations, onset))
 
 
 def _stuck_watchdog(

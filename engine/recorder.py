@@ -46,11 +46,18 @@ def read_dumps(episodes: list[Episode]) -> Behind:
     if len(dumped) < MIN_DUMPS:
         return Behind()
     found = Behind()
-    for key in sorted(groups):
-        _absent(groups[key], found)
+    # The smallest groups first: a rank that waits in one of them has a reason of its own not to
+    # come to a larger one (a blocked tensor-parallel pair is missing from the world).
+    ordered = sorted(groups.items(), key=lambda item: (len(item[1].members), item[0]))
+    waiting: set[int] = set()
+    for _, group in ordered:
+        _absent(group, found, waiting)
+        waiting.update(group.blocked)
     if not found.absent:
-        for key in sorted(groups):
-            _lagging(groups[key], found)
+        waiting.clear()
+        for _, group in ordered:
+            _lagging(group, found, waiting)
+            waiting.update(group.blocked)
     world = dumped.union(*(group.members for group in groups.values()))
     named = set(found.absent) | set(found.lagging)
     return found if 2 * len(named) < len(world) else Behind()
@@ -71,18 +78,19 @@ def _note(
         group.blocked[rank] = min(int(seq), group.blocked.get(rank, int(seq)))
 
 
-def _absent(group: _Group, found: Behind) -> None:
+def _absent(group: _Group, found: Behind, waiting: set[int]) -> None:
     missing = group.members - set(group.blocked)
-    if not group.blocked or not missing or 2 * len(missing) > len(group.members):
+    if not group.blocked or 2 * len(missing) > len(group.members):
         return
+    missing -= waiting
     lines = [min(group.lines[rank], key=_place) for rank in sorted(group.blocked)][:4]
     for rank in missing:
         found.absent.setdefault(rank, []).extend(group.lines.get(rank, lines))
 
 
-def _lagging(group: _Group, found: Behind) -> None:
+def _lagging(group: _Group, found: Behind, waiting: set[int]) -> None:
     lowest = min(group.blocked.values(), default=0)
-    behind = [rank for rank, seq in group.blocked.items() if seq == lowest]
+    behind = [r for r, seq in group.blocked.items() if seq == lowest and r not in waiting]
     if len(set(group.blocked.values())) < 2 or 2 * len(behind) > len(group.blocked):
         return
     for rank in behind:

@@ -8,6 +8,7 @@ from engine.correlate import Graph
 from engine.decide import Decision
 from engine.entities import Directory
 from engine.episodes import Episode
+from engine.meanings import ENGINE_RULE
 from engine.model.vocabulary import NODE_CULPRIT_DOMAINS, EntityRole, QualityLevel
 
 _RANK_DOMAINS = frozenset({"application", "framework", "data"})
@@ -94,7 +95,9 @@ def _cast_cause(
 ) -> None:
     accused = accused_nodes(cause, directory)
     software = cause.domain in _RANK_DOMAINS or cause.symptom in _LOCATED
-    accuses = cause.head.meaning.accuses or cause.symptom in _LOCATED
+    accuses = cause.symptom in _LOCATED or (
+        cause.head.meaning.accuses and not _tells_of_others(cause, directory)
+    )
     name_ranks = accuses and (software or bool(accused) or _is_used_up(cause))
     device = cause.domain in ("gpu", "nvlink", "pcie")
     for position, episode in zip(cause.positions, cause.episodes, strict=True):
@@ -136,6 +139,8 @@ def _cast_speaker(
     then that worker's.
     """
     if not cause.head.meaning.accuses or len(anchor.first_ranks) != 1:
+        return
+    if _tells_of_others(cause, directory):
         return
     if any(e.subject.ranks for e in cause.episodes):
         return
@@ -214,6 +219,21 @@ def accused_nodes(cause: Cause, directory: Directory) -> set[str]:
         # Every node saying the same of the world outside is no evidence against any of them.
         return set()
     return found
+
+
+def _tells_of_others(cause: Cause, directory: Directory) -> bool:
+    """Whether the ranks that printed an error of the program are merely where it was printed.
+
+    A report about a collective is one side's view of it. What most ranks say, but not all, is a
+    symmetrical error that some did not live to print.
+    """
+    if cause.domain not in _RANK_DOMAINS or cause.head.meaning.rule == ENGINE_RULE:
+        return False
+    ranks = {rank for episode in cause.episodes for rank in episode.subject.ranks}
+    world = directory.world_size
+    if cause.head.has_tag("collective_failure"):
+        return len(ranks) < max(world, 2)
+    return 1 < len(ranks) < world < 2 * len(ranks)
 
 
 def _is_used_up(cause: Cause) -> bool:

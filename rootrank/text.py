@@ -249,7 +249,8 @@ def _footer(verdict: Verdict, ink: Ink) -> Iterator[str]:
     for report in reports:
         if report.status not in ("ok", "empty"):
             notes.append(f"{report.connector}: {printable(report.reason or report.status)}")
-    if verdict.rules.not_evaluated:
-        notes.append(f"{len(verdict.rules.not_evaluated)} rules could not be evaluated")
+    broken = [item for item in verdict.rules.not_evaluated if item.rule != "*"]
+    if broken:
+        notes.append(f"{len(broken)} rules could not be evaluated")
     notes.append(f"rules {verdict.rules.version}, {verdict.attribution_id[:19]}")
     yield ink("; ".join(notes), "dim")

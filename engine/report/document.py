@@ -229,7 +229,10 @@ def _rules(findings: Findings) -> RulesUsed:
 
 
 def _without_source(findings: Findings) -> list[tuple[str, str]]:
-    """Return the rules that could not match because nothing that they read was there."""
+    """Return one entry for each source that rules read and that was not there.
+
+    It stands for all rules that read nothing else; a source that was given and failed says so.
+    """
     case = findings.case
     seen = {stream.source for stream in case.streams if stream.lines > 0}
     seen |= {observation.source for observation in case.observations}
@@ -238,11 +241,22 @@ def _without_source(findings: Findings) -> list[tuple[str, str]]:
         wanted.setdefault(signature.rule, set()).update(signature.sources)
     for metric in findings.book.metrics:
         wanted.setdefault(metric.rule, set()).add("metrics")
-    return [
-        (rule, "no evidence of its sources: " + ", ".join(sorted(sources)))
-        for rule, sources in sorted(wanted.items())
+    absent = {
+        source
+        for sources in wanted.values()
         if sources and seen.isdisjoint(sources)
-    ]
+        for source in sources
+    }
+    failed = {
+        entry.source: entry.reason or entry.state
+        for entry in findings.coverage.entries
+        if entry.state in ("failed", "lost")
+    }
+    return [
+        ("*", f"the {name} source failed: {failed[name]}" if name in failed
+         else f"no {name} source was given")
+        for name in sorted(absent)
+    ]  # fmt: skip
 
 
 def _within_ceiling(fields: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,10 @@ from datetime import timedelta
 import pytest
 
 from engine.model.observation import When
+from engine.model.plan import Report
 from engine.model.verdict import Verdict, is_sealed
 from engine.pipeline import attribute
+from engine.rulebook.book import Action
 from tests.engine.cases import START, at, book, case, cause, meaning, seen, signature, stream
 
 
@@ -334,12 +336,53 @@ def test_a_rule_of_the_engine_ties_a_late_rank_to_the_fault_that_held_it():
     assert culprits(verdict) == (["node-001"], [3])
 
 
-def test_a_rule_whose_source_was_not_there_is_listed_as_not_evaluated():
-    metric_only = signature("slow_gpu", sources=("metrics",))
-    verdict = attribute(case(CUDA), book(signatures=(metric_only,)))
-    reasons = {item.rule: item.reason for item in verdict.rules.not_evaluated}
-    assert reasons["test/slow_gpu"] == "no evidence of its sources: metrics"
-    assert "test/watchdog_timeout" not in reasons
+def test_rules_whose_source_was_not_there_are_listed_once_by_their_source():
+    metric_only = (
+        signature("slow_gpu", sources=("metrics",)),
+        signature("gpu_ecc", sources=("metrics",)),
+    )
+    verdict = attribute(case(CUDA), book(signatures=metric_only))
+    found = [(item.rule, item.reason) for item in verdict.rules.not_evaluated]
+    assert found == [("*", "no metrics source was given")]
+
+
+def test_a_source_that_failed_is_not_evaluated_for_its_own_reason():
+    metric_only = (signature("slow_gpu", sources=("metrics",)),)
+    failed = Report(item_id="i", connector="prometheus", source="metrics", status="error",
+                    reason="timed out", shard="0", extraction_digest="sha256:e")  # fmt: skip
+    made = replace(case(CUDA), reports=[failed])
+    verdict = attribute(made, book(signatures=metric_only))
+    assert verdict.rules.not_evaluated[0].reason == "the metrics source failed: timed out"
+
+
+def test_a_retry_that_excludes_nodes_names_the_nodes():
+    advice = (Action("retry_excluding_nodes", "job", "the node lost a device"),)
+    gone = meaning("gpu_gone", "gpu", "root", 1, entity="gpu", actions=advice)
+    fault = seen("gpu_gone", 50, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    verdict = attribute(case(fault), book(gone))
+    assert [item.target for item in verdict.actions] == ["node-002"]
+
+
+def groups(*entries):
+    """Watchdog lines: (rank, group, number timed out or None, last enqueued, last completed)."""
+    made = []
+    for line, (rank, name, seq, queued, done) in enumerate(entries):
+        fields = {"pg_desc": name, "last_enqueued": str(queued), "last_completed": str(done)}
+        if seq is not None:
+            fields |= {"seq": str(seq), "op": "ALLREDUCE", "timeout_ms": "600000"}
+        made.append(
+            seen("watchdog_timeout", 55, node="node-001", rank=rank, line=line + 1, fields=fields)
+        )
+    return made
+
+
+def test_one_blocked_small_group_does_not_make_all_of_it_suspects():
+    world = [(rank, "world", 100, 100, 99) for rank in range(9)]
+    away = [(rank, "world", None, 99, 99) for rank in (9, 10, 11)]
+    small = [(9, "tp", 40, 40, 39), (10, "tp", 40, 40, 39), (11, "tp", None, 39, 39)]
+    verdict = judge(*groups(*world, *away, *small), nodes=["node-001"], world_size=12)
+    suspects = [item.rank for item in verdict.affected_ranks if item.role == "suspect"]
+    assert suspects == [11]
 
 
 def test_a_fault_printed_above_the_line_that_ended_the_step_outranks_the_cancel():
@@ -446,3 +489,16 @@ def test_a_step_line_without_a_stamp_proves_no_stall():
     end = START + timedelta(hours=24)
     verdict = attribute(case(streams=(open_end,), state="TIMEOUT", end=end), book())
     assert verdict.domain == "scheduler"
+
+
+def test_a_one_sided_report_of_a_mismatch_accuses_no_reporter():
+    told = meaning("told_mismatch", "application", "root", 3, entity="rank",
+                   tags=("collective_failure", "python_exception"))  # fmt: skip
+    one = seen("told_mismatch", 50, node="node-001", rank=1)
+    assert culprits(attribute(case(one), book(told))) == ([], [])
+
+
+def test_an_error_that_most_ranks_print_accuses_none_of_them():
+    most = [seen("user_error", 50, node="node-001", rank=r, line=r + 1) for r in range(3)]
+    assert culprits(judge(*most)) == ([], [])
+    assert culprits(judge(*most[:1])) == ([], [0])
