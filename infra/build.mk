@@ -15,6 +15,7 @@ $(addprefix build-,$(FUNCTIONS)):
 	mkdir -p "$(ARTIFACTS_DIR)/rules" && cp rules/VERSION "$(ARTIFACTS_DIR)/rules/"
 	test -f build/compiled.json || { echo "build/compiled.json is missing: call make build" >&2; exit 1; }
 	cp build/compiled.json "$(ARTIFACTS_DIR)/rules/compiled.json"
+	mkdir -p "$(ARTIFACTS_DIR)/rules/automata" && cp build/automata/*.bin "$(ARTIFACTS_DIR)/rules/automata/" && chmod 644 "$(ARTIFACTS_DIR)"/rules/automata/*
 	find "$(ARTIFACTS_DIR)" -exec touch -d 2020-01-01T00:00:00Z {} +
 
 build-DependencyLayer:

@@ -10,15 +10,15 @@ from connectors.bundle import LoadedBundle, load_bundle
 from connectors.static import NAME as STATIC
 from connectors.static import StaticConnector
 from engine.case import Case
-from engine.extract.scanner import Scanner, build_scanner
+from engine.extract.scanner import Scanner
 from engine.model.moment import from_us
 from engine.model.observation import StreamSummary
 from engine.model.plan import Plan, Report
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
-from engine.rulebook.shipped import load_shipped
 from functions.collect.collection import CollectedItem, Collecting, collect_item
 from functions.scope.planning import RuleDigests, make_plan, windows_of
+from rootrank.kept import kept_rulebook, kept_scanner
 
 SHIPPED: Final = Path(engine.__file__).resolve().parent.parent / "rules"
 """The rules of this release."""
@@ -40,7 +40,7 @@ class LocalCase:
 
 def load_book(folder: Path | None = None) -> Rulebook:
     """Return the rulebook of `folder`, or the shipped one; raises `RulesError`."""
-    return load_shipped(folder or SHIPPED)
+    return kept_rulebook(folder or SHIPPED)
 
 
 def read_case(path: Path | str, *, book: Rulebook, scanner: Scanner | None = None) -> LocalCase:
@@ -52,7 +52,7 @@ def read_case(path: Path | str, *, book: Rulebook, scanner: Scanner | None = Non
         digests=RuleDigests.of(book),
         sizes=bundle.sizes,
     )
-    collecting = Collecting(book=book, scanner=scanner or build_scanner(book))
+    collecting = Collecting(book=book, scanner=scanner or kept_scanner(book))
     connector = StaticConnector(bundle.source)
     collected = [
         collect_item(

@@ -7,11 +7,14 @@ imported there: a cold start pays for msgspec alone.
 
 import hashlib
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
+
+import msgspec
 
 from engine.rulebook.artifact import (
     FORMAT,
     Artifact,
+    ArtifactError,
     decode_artifact,
     source_digest,
 )
@@ -28,12 +31,30 @@ def load_shipped(folder: Path) -> Rulebook:
     return read_rulebook(folder)
 
 
-def read_rulebook(folder: Path, artifact: Path | None = None) -> Rulebook:
+class ArtifactShelf(Protocol):
+    """Where compiled rulebooks are kept, by a name that covers the rules and their compiler."""
+
+    def take(self, name: str) -> bytes | None:
+        """The bytes put under this name; None where there are none."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep the bytes, if that is possible."""
+
+
+def read_rulebook(
+    folder: Path,
+    artifact: Path | None = None,
+    *,
+    shelf: ArtifactShelf | None = None,
+    compiler: str = "",
+) -> Rulebook:
     """Return the rulebook of `folder`, from the compiled artifact where that is up to date.
 
     Without YAML below `folder` (a release) the artifact is used as it is. YAML without a fresh
-    artifact is compiled in memory. Raises `RulesError` with every problem of the YAML (samples
-    are tried only by `compile_folder`), `ArtifactError` for an artifact of another format.
+    artifact is compiled in memory, or taken from the shelf where the same rules were compiled
+    before by the same `compiler` (a digest of its code). Raises `RulesError` with every problem
+    of the YAML (samples are tried only by `compile_folder`), `ArtifactError` for an artifact of
+    another format.
     """
     artifact = artifact if artifact is not None else folder / ARTIFACT_NAME
     has_yaml = folder.is_dir() and any(folder.rglob("*.yaml"))
@@ -44,7 +65,19 @@ def read_rulebook(folder: Path, artifact: Path | None = None) -> Rulebook:
     if not has_yaml:
         message = f"neither rule files nor {artifact.name}; run `rootrank rules compile`"
         raise RulesError([Problem(folder.as_posix(), 1, 1, message)])
-    return _compiled(folder, with_samples=False).book
+    if shelf is None:
+        return _compiled(folder, with_samples=False).book
+    digest = _digest_of_folder(folder)
+    name = "rulebook-" + hashlib.sha256(f"{FORMAT} {compiler} {digest}".encode()).hexdigest()[:32]
+    data = shelf.take(name)
+    if data is not None:
+        try:
+            return decode_artifact(data).book
+        except ArtifactError:
+            pass  # damaged: compiled again
+    compiled = _compiled(folder, with_samples=False)
+    shelf.put(name, msgspec.json.encode(compiled))
+    return compiled.book
 
 
 def compile_folder(folder: Path) -> Artifact:

@@ -10,13 +10,14 @@ from typing import Any, Literal
 import click
 
 from connectors.bundle import BundleError
-from engine.extract.scanner import Scanner, build_scanner
+from engine.extract.scanner import Scanner
 from engine.model.canonical import canonical_json
 from engine.model.verdict import Verdict
 from engine.pipeline import attribute
 from engine.rulebook.artifact import ArtifactError
 from engine.rulebook.book import Rulebook
 from engine.rulebook.problem import RulesError
+from rootrank.kept import kept_scanner
 from rootrank.local_case import load_book, read_case
 from rootrank.text import render_verdict
 
@@ -55,7 +56,7 @@ def attribute_command(
     error of ours.
     """
     book = open_book(folder)
-    scanner = build_scanner(book)
+    scanner = kept_scanner(book)
     results: list[Verdict | str] = []
     code = 0
     for path in paths:

@@ -28,6 +28,8 @@ from engine.rulebook.problem import Problem, RulesError
 from engine.rulebook.propose import propose
 from engine.rulebook.shipped import compile_folder, load_shipped, ruleset_version
 from engine.rulebook.trial import read_text
+from functions.adapters.automata import FolderShelf
+from functions.adapters.rulebook import AUTOMATA
 from rootrank.rule_cases import AttributeBundle, CaseResult, run_cases
 from rootrank.rule_diff import VerdictChange, bundles_below, changed_verdicts
 
@@ -198,6 +200,8 @@ def compile_command(context: click.Context, *, folder: Path, output: Path) -> No
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_bytes(encode_artifact(artifact.book, artifact.source_digest))
     book = artifact.book
+    scanner = build_scanner(book, shelf=FolderShelf(output.parent / AUTOMATA))
+    scanner.prepare()
     click.echo(
         f"{_count(len(book.signatures), 'signature')}, {_count(len(book.symptoms), 'symptom')}, "
         f"{_count(len(book.causes), 'cause')}, {_count(len(book.metrics), 'metric')} "

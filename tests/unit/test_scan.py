@@ -1,6 +1,8 @@
 """The automaton: which signature ends where, with both engines."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -93,3 +95,62 @@ def test_a_signature_that_no_engine_compiles_is_reported_and_the_rest_works() ->
     scanner = build_scanner(book_of(*book.signatures, broken), "hyperscan")
     assert [index for _, index in scanner.scan(b"plain\n", 6, "applog")] == [0]
     assert scanner.problems[0].startswith("a/broken/main: hyperscan refuses it")
+
+
+class MemoryShelf:
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def take(self, name: str) -> bytes | None:
+        return self.kept.get(name)
+
+    def put(self, name: str, data: bytes) -> None:
+        self.kept[name] = data
+
+
+def hits_of(book: Rulebook, shelf: MemoryShelf, data: bytes) -> list[tuple[int, int]]:
+    return build_scanner(book, "hyperscan", shelf=shelf).scan(data, len(data), "applog")
+
+
+def test_a_database_from_the_shelf_finds_what_a_compiled_one_does() -> None:
+    shelf, data = MemoryShelf(), b"socket refused by a\ninvoked oom-killer\n"
+    compiled = hits_of(BOOK, shelf, data)
+    assert len(shelf.kept) == 1
+    assert hits_of(BOOK, shelf, data) == compiled != []
+
+
+def test_a_database_from_the_shelf_keeps_what_was_refused_and_what_is_a_prefilter() -> None:
+    book = book_of(signature(0, "a/b", "good line (?!not)", "s"), signature(1, "a/c", "plain", "s"))
+    broken = replace(book.signatures[1], index=2, rule="a/broken", scan="(unclosed")
+    shelf = MemoryShelf()
+    told = []
+    for _ in range(2):
+        scanner = build_scanner(book_of(*book.signatures, broken), "hyperscan", shelf=shelf)
+        scanner.prepare()
+        told.append((scanner.problems, [scanner.decides(n, "applog") for n in range(2)]))
+    assert told[0] == told[1]
+    assert told[0][1] == [False, True]
+    assert len(told[0][0]) == 1
+
+
+def test_a_damaged_database_is_compiled_again() -> None:
+    shelf, data = MemoryShelf(), b"invoked oom-killer\n"
+    expected = hits_of(BOOK, shelf, data)
+    shelf.kept = {name: kept[:-40] + bytes(40) for name, kept in shelf.kept.items()}
+    assert hits_of(BOOK, shelf, data) == expected
+
+
+def test_other_signatures_have_another_place_on_the_shelf() -> None:
+    shelf = MemoryShelf()
+    hits_of(book_of(signature(0, "a/b", "plain text", "s")), shelf, b"x")
+    hits_of(book_of(signature(0, "a/b", "other text", "s")), shelf, b"x")
+    assert len(shelf.kept) == 2
+
+
+def test_threads_share_a_scanner() -> None:
+    data = b"noise\ninvoked oom-killer\n" * 20_000
+    scanner = build_scanner(BOOK, "hyperscan")
+    expected = scanner.scan(data, len(data), "applog")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: scanner.scan(data, len(data), "applog"), range(12)))
+    assert all(each == expected for each in found)
