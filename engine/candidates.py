@@ -4,6 +4,7 @@ A candidate is dropped with a reason, explained by another one, or grouped with 
 other subjects into one cause.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from engine.anchor import Anchor, contradicts
@@ -258,13 +259,16 @@ def _narrow_by_spread(
     return left[0], ()
 
 
-def is_supported(graph: Graph, cause: Cause) -> bool:
+def is_supported(graph: Graph, cause: Cause, dropped: Collection[int] = ()) -> bool:
     """Whether anything else, by a rule, details or follows this cause on its own entity."""
     for position in cause.positions:
         own = graph.episodes[position]
         for other in graph.descendants(position) | graph.ancestors(position):
             found = graph.episodes[other]
             if found.symptom == cause.symptom or found.meaning.role in ("teardown", "marker"):
+                continue
+            if other in dropped or (found.meaning.tier == 0 and own.meaning.tier > 0):
+                # What does not count supports nothing, and a stop says nothing about a fault.
                 continue
             if found.is_bare_state or found.has_tag(*_CASCADE_TAGS):
                 continue

@@ -78,7 +78,7 @@ class Qualifier:
         meaning = cause.head.meaning
         judgement = Judgement("definitive" if meaning.proof == "direct" else "probable")
         judgement.reasons.append("direct_report" if meaning.proof == "direct" else "inferred")
-        supported = is_supported(self._graph, cause)
+        supported = is_supported(self._graph, cause, self._decision.dropped)
         if not supported and cause.symptom in self._decision.backed:
             judgement.reasons.append("nothing_ran")
             _cap(judgement, "probable")
