@@ -232,6 +232,8 @@ class SegmentReader:
             cut = len(data) if self._ended else data.rfind(b"\n") + 1
             cut = cut or len(data)
         self._carry = data[cut:]
+        if not self._carry and not self._ended:
+            self._carry = self._read(1)  # tells whether this segment is the last one
         return data, cut
 
     def _filled(self, size: int) -> bytes:

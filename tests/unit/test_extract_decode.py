@@ -7,6 +7,7 @@ import pytest
 from backports import zstd
 
 from engine.extract.decode import DecodedStream, read_whole
+from engine.extract.segment import SEGMENT_BYTES
 from tests.unit.extract_fixtures import extract, label, reader
 
 TEXT = b"2025-06-26 06:00:00,000 step 1\nsocket refused by 10.0.0.1\n" * 3000
@@ -154,3 +155,15 @@ def test_journal_export_entries_are_read() -> None:
     (item,) = extract(entry * 2, label("syslog")).observations
     assert (item.symptom, item.count, item.first.origin.line) == ("gpu_lost", 2, 5)
     assert item.when.earliest_us == 1_750_917_600_500_000
+
+
+def test_the_last_journal_entry_counts_where_the_stream_ends_with_a_segment() -> None:
+    entry = b"__REALTIME_TIMESTAMP=1750917600000000\n_HOSTNAME=node-1\nSYSLOG_IDENTIFIER=kernel\n"
+    last = b"MESSAGE=invoked oom-killer\n"
+    filler = entry + b"MESSAGE=step\n\n"
+    room = SEGMENT_BYTES - len(entry) - len(last)
+    data = filler * (room // len(filler) - 1)
+    data += b"X=" + b"y" * (room - len(data) - 4) + b"\n\n" + entry + last
+    assert len(data) == SEGMENT_BYTES
+    found = extract(data, label("syslog")).observations
+    assert [item.symptom for item in found] == ["host_oom"]
