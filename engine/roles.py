@@ -124,6 +124,8 @@ def _cast_cause(
         if name_ranks:
             speaks = named or _is_used_up(cause)
             for rank in _ranks_of(position, episode, speaks, graph=graph):
+                if not _is_named(rank, episode, directory):
+                    continue
                 cast.give(
                     "rank", str(rank), directory.rank_node.get(rank, subject.node), role=role,
                     episode=episode, cause=cause.symptom, reason=cause.symptom,
@@ -150,18 +152,23 @@ def _cast_speaker(
     accused = accused_nodes(cause, directory)
     if not spoken or not (cause.domain in _RANK_DOMAINS or accused):
         return
+    if cause.domain == "nvlink" or cause.head.meaning.rule in _OWN_NUMBERING:
+        # Whoever dies first of a fault that several ranks share need not be where it is.
+        return
     cast.give("rank", str(rank), node, role=role, episode=spoken[0], cause=cause.symptom,
               reason=cause.symptom)  # fmt: skip
     local = directory.local_rank(rank)
-    numbered = cause.head.meaning.rule in _OWN_NUMBERING
-    if cause.domain == "gpu" and node in accused and not numbered:
+    if cause.domain == "gpu" and node in accused:
         key = directory.rank_gpu.get(rank, "" if local is None else f"{node}|#{local}")
         if key:
             cast.give("gpu", key, node, role=role, episode=spoken[0], cause=cause.symptom)
 
 
 def _ranks_of(position: int, episode: Episode, named: bool, *, graph: Graph) -> list[int]:
-    """Ranks that the symptom was seen on, or whose own device or host errors it explains."""
+    """Ranks of the faulty device, or the only rank whose own errors a fault of the node explains.
+
+    Of several ranks that fail with the same device error, those on other devices are victims.
+    """
     ranks = set(episode.subject.ranks)
     if ranks or not named or episode.trust == "workload":
         return sorted(ranks)
@@ -182,7 +189,17 @@ def _ranks_of(position: int, episode: Episode, named: bool, *, graph: Graph) -> 
             and not set(other.tags).isdisjoint(episode.tags)
         ):
             ranks.update(other.subject.ranks)
-    return sorted(ranks)
+    return sorted(ranks) if len(ranks) == 1 and episode.meaning.domain != "nvlink" else []
+
+
+def _is_named(rank: int, episode: Episode, directory: Directory) -> bool:
+    """Whether a line says the rank itself, or its place is known and not only worked out.
+
+    Which rank runs on a device follows from the order of the nodes only where there is one node.
+    """
+    if rank not in directory.rank_node_inferred:
+        return True
+    return any(item.entity.rank == rank for item in episode.observations)
 
 
 def _cast_gpu(
@@ -232,7 +249,7 @@ def _tells_of_others(cause: Cause, directory: Directory) -> bool:
     ranks = {rank for episode in cause.episodes for rank in episode.subject.ranks}
     world = directory.world_size
     if cause.head.has_tag("collective_failure"):
-        return len(ranks) < max(world, 2)
+        return True
     return 1 < len(ranks) < world < 2 * len(ranks)
 
 

@@ -1,0 +1,47 @@
+"""Who may be named: ranks of the faulty device, and nobody whose place was only worked out."""
+
+from engine.model.verdict import Verdict
+from engine.pipeline import attribute
+from tests.engine.cases import book, case, cause, meaning, seen
+
+
+def culprits(verdict: Verdict) -> tuple[list[str], list[int]]:
+    return (
+        [item.node for item in verdict.affected_nodes if item.role == "culprit"],
+        [item.rank for item in verdict.affected_ranks if item.role == "culprit"],
+    )
+
+
+SWITCH = meaning("switch_fatal", "nvlink", "root", 1, entity="node")
+FABRIC = cause(("switch_fatal",), ("cuda_failed",), ("same_node",), high=120)
+LOST = seen("switch_fatal", 50, source="syslog", node="node-001")
+
+
+def test_ranks_that_share_a_broken_fabric_are_victims_of_it():
+    ranks = [seen("cuda_failed", 50.1, node="node-001", rank=r, line=r + 1) for r in (0, 1)]
+    for shown in (ranks, ranks[:1]):
+        verdict = attribute(case(LOST, *shown), book(SWITCH, causes=(FABRIC,)))
+        assert culprits(verdict) == (["node-001"], [])
+
+
+def test_several_ranks_with_the_same_device_error_are_not_on_the_lost_device():
+    lost = seen("gpu_lost", 50, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    ranks = [seen("cuda_failed", 50.1, node="node-002", rank=r, line=r + 1) for r in (2, 3)]
+    assert culprits(attribute(case(lost, *ranks), book())) == (["node-002"], [])
+    assert culprits(attribute(case(lost, ranks[1]), book())) == (["node-002"], [3])
+
+
+def test_a_rank_placed_by_the_order_of_the_nodes_is_not_named():
+    slow = seen("slow_gpu", 10, source="metrics", node="node-002", gpu_index=1)
+    known = seen("rank_place", 1, node="node-001", rank=0)
+    verdict = attribute(case(slow, known, state="TIMEOUT"), book())
+    assert culprits(verdict) == (["node-002"], [])
+    alone = case(slow, state="TIMEOUT", nodes=["node-002"], world_size=2)
+    assert culprits(attribute(alone, book())) == (["node-002"], [1])
+
+
+def test_a_report_about_a_collective_names_no_reporter_even_if_all_report():
+    told = meaning("told_mismatch", "application", "root", 3, entity="rank",
+                   tags=("collective_failure",))  # fmt: skip
+    all_of_them = [seen("told_mismatch", 50, rank=r, line=r + 1) for r in range(4)]
+    assert culprits(attribute(case(*all_of_them), book(told))) == ([], [])
