@@ -8,6 +8,7 @@ Needs root, network namespaces, a memory cgroup and `.venv-lab` with PyTorch for
 """
 
 import argparse
+import re
 import sys
 import time
 import traceback
@@ -48,6 +49,8 @@ def unexpected_end(kind: Kind, run: Run) -> str:
         return f"not made: a clean run ended {run.state} {run.exit_code}: {run.texts()[-600:]}"
     if not kind.is_clean and run.state == "COMPLETED":
         return "not made: the fault did not end the job"
+    if kind.shows and not re.search(kind.shows, run.texts() + run.more_text):
+        return f"not made: the logs do not show {kind.shows!r}: {run.texts()[-400:]}"
     return ""
 
 

@@ -98,7 +98,7 @@ def noisy_elastic_restart(run: Run) -> None:
     run.nodes()
     run.data()
     victim = run.victim()
-    run.start("--steps", "14", torchrun=("--max-restarts", "2"))
+    run.start("--steps", "14", "--timeout", "30", torchrun=("--max-restarts", "3", "--standalone"))
     run.wait_step(3)
     run.blame(f"SIGKILL was sent to rank {victim}; the restart succeeded", [victim])
     run.send(victim, signal.SIGKILL)

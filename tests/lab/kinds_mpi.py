@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 
 from tests.lab.kinds_process import CRASHED, KILLED, STOPPED
 from tests.lab.kinds_program import OTHERS, PROGRAM, SETTINGS
@@ -13,12 +14,12 @@ NEEDS = ("mpirun", "python:mpi4py")
 ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def _start(run: Run, *words: str, steps: int = 60, program: str = "mpi_train.py") -> None:
+def _start(run: Run, *words: str, steps: int = 60, plain: bool = False) -> None:
     shutil.copy(PROGRAMS / "mpi_train.py", run.work / "mpi_train.py")
     base = ["mpirun", "-n", str(run.world), "--oversubscribe", "--mca", "btl", "self,vader"]
     tags = ["--tag-output"] if run.index % 2 else []
-    python = [str(PYTHON), *(["-m", "mpi4py"] if run.index % 3 else [])]
-    command = [*base, *tags, *words, *python, program, str(steps), "0.1"]
+    python = [str(PYTHON), *([] if plain else ["-m", "mpi4py"])]
+    command = [*base, *tags, *words, *python, "mpi_train.py", str(steps), "0.1"]
     run.start(command=command, env=ENV | {"OMPI_MCA_plm": "isolated"})
 
 
@@ -34,6 +35,29 @@ def _pids(run: Run) -> dict[int, int]:
             if word.startswith(b"OMPI_COMM_WORLD_RANK="):
                 found[int(word.split(b"=")[1])] = pid
     return found
+
+
+@kind(
+    Label(
+        "application", also=("data", "operator", "unknown"), also_quality=("probable", "ambiguous"),
+        names_ranks=True, also_terminal=("cancelled", "hung"), innocent=(*OTHERS, "storage"),
+        why="The traceback of one rank; its peers waited on until somebody interrupted mpirun.",
+    ),
+    needs=NEEDS,
+    shows="JSONDecodeError",
+)  # fmt: skip
+def mpi_exception_hangs(run: Run) -> None:
+    """A rank meets a broken record, the others wait, and somebody interrupts mpirun."""
+    run.nodes(per_node=2 + run.index)
+    run.data(records=80)
+    victim = run.victim()
+    run.spoil_line(victim, 12, '{"features": [')
+    run.blame("a broken record", [victim])
+    _start(run, steps=30, plain=True)
+    run.wait_for("JSONDecodeError")
+    time.sleep(5)
+    run.send_agent(0, signal.SIGINT)
+    run.finish(25)
 
 
 def _signal(run: Run, number: signal.Signals) -> None:
@@ -59,7 +83,7 @@ def mpi_rank_sigsegv(run: Run) -> None:
     _signal(run, signal.SIGSEGV)
 
 
-@kind(PROGRAM, needs=NEEDS)
+@kind(PROGRAM, needs=NEEDS, shows="JSONDecodeError")
 def mpi_exception(run: Run) -> None:
     """A rank under mpirun meets a broken record."""
     run.nodes(per_node=2 + run.index)
@@ -78,7 +102,7 @@ def mpi_exception(run: Run) -> None:
         also_terminal=("cancelled", "hung"), innocent=(*OTHERS, "storage"),
         why="Ranks entered an all-reduce with buffers of unequal size.",
     ),
-    needs=NEEDS,
+    needs=NEEDS, shows="step 5/",
 )  # fmt: skip
 def mpi_message_truncated(run: Run) -> None:
     """One rank enters an all-reduce with a larger buffer than the others."""
@@ -91,7 +115,7 @@ def mpi_message_truncated(run: Run) -> None:
     run.finish(25)
 
 
-@kind(SETTINGS, needs=NEEDS)
+@kind(SETTINGS, needs=NEEDS, shows="unable to|not find|could not")
 def mpi_program_missing(run: Run) -> None:
     """mpirun is given a program that does not exist."""
     run.nodes(per_node=2)
@@ -102,7 +126,7 @@ def mpi_program_missing(run: Run) -> None:
     run.finish()
 
 
-@kind(SETTINGS, needs=NEEDS)
+@kind(SETTINGS, needs=NEEDS, shows="slots")
 def mpi_not_enough_slots(run: Run) -> None:
     """mpirun is asked for more ranks than there are slots."""
     run.nodes(per_node=2)

@@ -10,8 +10,8 @@ from tests.lab.run import Run
 
 OTHERS = (*HARDWARE, "network", "storage", "scheduler")
 KILLED = Label(
-    "unknown", also=("operator", "host", "application"), quality="ambiguous",
-    also_quality=("insufficient", "probable"), names_ranks=True, innocent=OTHERS,
+    "unknown", also=("operator", "host"), quality="ambiguous",
+    also_quality=("insufficient",), names_ranks=True, innocent=OTHERS,
     why="A signal without a record of its sender: the rank is known, the reason is not.",
 )  # fmt: skip
 CRASHED = Label(
@@ -242,8 +242,8 @@ def loader_worker_out_of_memory(run: Run) -> None:
     run.nodes(per_node=2)
     run.data()
     victim = run.victim()
-    run.edit_record(victim, 20, text="a" * (180 << 20))
-    run.groups[0].limit_bytes(1400 << 20)
+    run.edit_record(victim, 9, text="a" * (180 << 20))
+    run.groups[0].limit_bytes(800 << 20)
     run.blame(f"a record of 180 MB in the shard of rank {victim}, decoded by a worker", [victim])
     run.start("--steps", "60", "--workers", "2", "--decode", "native")
     run.finish()
@@ -268,7 +268,7 @@ def rank_frozen(run: Run) -> None:
     run.wait_step()
     run.blame(f"SIGSTOP was sent to rank {victim}", [victim])
     run.send(victim, signal.SIGSTOP)
-    run.finish(30)
+    run.finish(75)
 
 
 @kind(HUNG)
@@ -281,7 +281,7 @@ def rank_frozen_two_nodes(run: Run) -> None:
     run.wait_step()
     run.blame(f"SIGSTOP was sent to rank {victim}", [victim])
     run.send(victim, signal.SIGSTOP)
-    run.finish(30)
+    run.finish(75)
 
 
 @kind(HUNG)
@@ -296,7 +296,7 @@ def data_read_never_returns(run: Run) -> None:
     run.start("--steps", "60", "--timeout", "6")
     run.blame(f"the input of rank {victim} dries up", [victim])
     _feed(run, run.shard(victim), text)
-    run.finish(30)
+    run.finish(75)
 
 
 def _feed(run: Run, path: object, text: str) -> None:
@@ -330,7 +330,7 @@ def monitored_barrier_missed(run: Run) -> None:
     run.wait_step()
     run.blame(f"SIGSTOP was sent to rank {victim}", [victim])
     run.send(victim, signal.SIGSTOP)
-    run.finish(30)
+    run.finish(75)
 
 
 @kind(HUNG)
@@ -349,7 +349,7 @@ def rank_too_slow(run: Run) -> None:
         os.kill(pid, signal.SIGCONT)
     except ProcessLookupError:
         pass
-    run.finish(30)
+    run.finish(75)
 
 
 @kind(OPEN)
@@ -388,3 +388,26 @@ def first_node_lost(run: Run) -> None:
     run.blame(f"all processes on node {run.names[0]} were killed", nodes=[0])
     run.kill_node(0)
     run.finish(40)
+
+
+@kind(
+    Label(
+        "unknown", also=("operator", "application", "framework"), quality="insufficient",
+        also_quality=("ambiguous", "probable", "definitive"), names_ranks=True,
+        also_terminal=("cancelled", "hung"),
+        innocent=(*HARDWARE, "network", "host", "storage", "scheduler"),
+        why="Somebody interrupted a job that had stopped making steps; what held it is not shown.",
+    )
+)  # fmt: skip
+def frozen_then_interrupted(run: Run) -> None:
+    """One rank is stopped; after a while somebody presses Ctrl-C at the launcher."""
+    run.nodes()
+    run.data()
+    victim = run.victim()
+    run.start("--steps", "100", "--timeout", "300")
+    run.wait_step()
+    run.blame(f"SIGSTOP was sent to rank {victim}", [victim])
+    run.send(victim, signal.SIGSTOP)
+    time.sleep(8)
+    run.send_agent(0, signal.SIGINT)
+    run.finish(75)

@@ -25,7 +25,7 @@ def _run_with(run: Run, *options: str, cause: str, ranks: list[int] | None = Non
     run.finish()
 
 
-@kind(PROGRAM, is_core=True)
+@kind(PROGRAM, is_core=True, shows="JSONDecodeError")
 def bad_record_one_rank(run: Run) -> None:
     """One line of one rank's data is no JSON."""
     run.nodes()
@@ -35,7 +35,7 @@ def bad_record_one_rank(run: Run) -> None:
     _run_with(run, "--steps", "30", cause="a broken record", ranks=[victim])
 
 
-@kind(PROGRAM)
+@kind(PROGRAM, shows="JSONDecodeError")
 def bad_record_one_rank_two_nodes(run: Run) -> None:
     """The same over two nodes."""
     run.nodes(2)
@@ -45,7 +45,7 @@ def bad_record_one_rank_two_nodes(run: Run) -> None:
     _run_with(run, "--steps", "30", cause="a broken record", ranks=[victim])
 
 
-@kind(PROGRAM)
+@kind(PROGRAM, shows="KeyError")
 def bad_record_some_ranks(run: Run) -> None:
     """Two ranks meet a record without its label in the same step."""
     run.nodes(per_node=3 + run.index % 2)
@@ -57,7 +57,7 @@ def bad_record_some_ranks(run: Run) -> None:
     _run_with(run, "--steps", "30", cause="records without a label", ranks=victims)
 
 
-@kind(PROGRAM)
+@kind(PROGRAM, shows="KeyError")
 def bad_record_all_ranks(run: Run) -> None:
     """Every rank meets a record without features."""
     run.nodes()
@@ -67,7 +67,7 @@ def bad_record_all_ranks(run: Run) -> None:
     _run_with(run, "--steps", "30", cause="records without features")
 
 
-@kind(PROGRAM)
+@kind(PROGRAM, shows="JSONDecodeError")
 def bad_record_in_loader_worker(run: Run) -> None:
     """A data-loader worker of one rank meets the broken record."""
     run.nodes(per_node=2)
@@ -77,7 +77,7 @@ def bad_record_in_loader_worker(run: Run) -> None:
     _run_with(run, "--steps", "30", "--workers", "1", cause="a broken record", ranks=[victim])
 
 
-@kind(PROGRAM)
+@kind(PROGRAM, shows="shapes cannot be multiplied")
 def wrong_shape_one_rank(run: Run) -> None:
     """All records of one rank are wider than the model."""
     run.nodes()
@@ -88,7 +88,7 @@ def wrong_shape_one_rank(run: Run) -> None:
     _run_with(run, "--steps", "30", cause="24 features where the model takes 16", ranks=[victim])
 
 
-@kind(PROGRAM)
+@kind(PROGRAM, shows="shapes cannot be multiplied")
 def wrong_shape_all_ranks(run: Run) -> None:
     """The model is built for another width than the data has."""
     run.nodes()
@@ -96,7 +96,7 @@ def wrong_shape_all_ranks(run: Run) -> None:
     _run_with(run, "--steps", "30", "--width", "16", cause="20 features, the model takes 16")
 
 
-@kind(PROGRAM)
+@kind(PROGRAM, shows="RuntimeError: ")
 def ragged_batch(run: Run) -> None:
     """Records of unequal length cannot be stacked into a batch."""
     run.nodes()
@@ -106,7 +106,7 @@ def ragged_batch(run: Run) -> None:
     _run_with(run, "--steps", "30", cause="a record of another length", ranks=[victim])
 
 
-@kind(PROGRAM)
+@kind(PROGRAM, shows="ValueError: loss is")
 def loss_not_finite(run: Run) -> None:
     """Infinite values in the data of one rank make the loss infinite; the program checks it."""
     run.nodes()
@@ -116,7 +116,7 @@ def loss_not_finite(run: Run) -> None:
     _run_with(run, "--steps", "30", "--check-finite", cause="infinite features", ranks=[victim])
 
 
-@kind(PROGRAM)
+@kind(PROGRAM, shows="returned nan")
 def nan_gradient_detected(run: Run) -> None:
     """Anomaly detection finds NaN in the backward pass of one rank."""
     run.nodes(per_node=2)

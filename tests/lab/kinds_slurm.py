@@ -37,10 +37,12 @@ class Job:
         run.scheduler = "slurm"
         assert run.network is not None
         space = run.network.spaces[0]
-        hosts = "127.0.0.1 localhost\n" + "".join(f"127.0.0.1 {name}\n" for name in run.names)
+        hosts = f"127.0.0.1 localhost {os.uname().nodename}\n" + "".join(
+            f"127.0.0.1 {name}\n" for name in run.names
+        )
         with open(f"/etc/netns/{space}/hosts", "w", encoding="utf-8") as file:
             file.write(hosts)
-        self.cluster = Cluster(space, run.names, preempt=preempt)
+        self.cluster = Cluster(space, run.names, preempt=preempt, first_job=int(run.job_id))
         run.at_end(self.cluster.close)
         run.data()
         run.work.chmod(0o777)
@@ -314,5 +316,8 @@ def noisy_slurm_requeued(run: Run) -> None:
     job.wait_for("step 4/")
     run.blame("scontrol requeue")
     job.cluster.command("scontrol", "requeue", job.id)
+    job.cluster.wait(job.id, ("PENDING", "REQUEUED"), 20)
+    time.sleep(4)
+    job.cluster.command("scontrol", "update", f"JobId={job.id}", "StartTime=now")
     job.wait_for("training finished", 90)
     job.finish()

@@ -116,7 +116,7 @@ def mount_hung(run: Run) -> None:
     run.wait_step()
     run.blame("the daemon of the data mount was stopped", list(range(run.world)))
     daemon.send_signal(signal.SIGSTOP)
-    run.finish(25)
+    run.finish(75)
 
 
 SHM = Label(

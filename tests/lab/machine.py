@@ -99,14 +99,12 @@ class Network:
         self.hosts = "127.0.0.1 localhost\n" + "".join(
             f"{address} {name}\n" for address, name in zip(self.addresses, names, strict=True)
         )
-        self.is_wide = len(names) > 1
         self._build()
 
     def _build(self) -> None:
-        if self.is_wide:
-            run_command("ip", "netns", "add", self.switch)
-            self.at_switch("ip", "link", "add", "br0", "type", "bridge")
-            self.at_switch("ip", "link", "set", "br0", "up")
+        run_command("ip", "netns", "add", self.switch)
+        self.at_switch("ip", "link", "add", "br0", "type", "bridge")
+        self.at_switch("ip", "link", "set", "br0", "up")
         for index, space in enumerate(self.spaces):
             run_command("ip", "netns", "add", space)
             folder = Path("/etc/netns") / space
@@ -115,9 +113,6 @@ class Network:
             (folder / "resolv.conf").write_text("options timeout:1 attempts:1\n")
             (folder / "nsswitch.conf").write_text("hosts: files dns\n")
             self.at(index, "ip", "link", "set", "lo", "up")
-            if not self.is_wide:
-                self.at(index, "ip", "address", "add", f"{self.addresses[index]}/24", "dev", "lo")
-                continue
             run_command(
                 "ip", "link", "add", "eth0", "netns", space, "type", "veth",
                 "peer", "name", f"port{index}", "netns", self.switch,
@@ -136,7 +131,7 @@ class Network:
 
     def close(self) -> None:
         """Remove the namespaces."""
-        for space in [*self.spaces, *([self.switch] if self.is_wide else [])]:
+        for space in [*self.spaces, self.switch]:
             run_command("ip", "netns", "del", space, check=False)
             shutil.rmtree(Path("/etc/netns") / space, ignore_errors=True)
 

@@ -34,7 +34,11 @@ class Label:
 
 @dataclass(frozen=True)
 class Kind:
-    """One fault, or one way of having none."""
+    """One fault, or one way of having none.
+
+    `shows`: what the logs must show for a run to be a capture of this kind, so that a run that
+    failed for another reason is thrown away. It never reaches the capture.
+    """
 
     name: str
     make: Callable[[Any], None]
@@ -42,6 +46,7 @@ class Kind:
     needs: tuple[str, ...] = ()
     is_core: bool = False
     runs: int = 3
+    shows: str = ""
     about: str = ""
     module: str = field(default="", compare=False)
 
@@ -55,7 +60,12 @@ KINDS: dict[str, Kind] = {}
 
 
 def kind(
-    label: Label, *, needs: tuple[str, ...] = (), is_core: bool = False, runs: int = 3
+    label: Label,
+    *,
+    needs: tuple[str, ...] = (),
+    is_core: bool = False,
+    runs: int = 3,
+    shows: str = "",
 ) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
     """Register a function that makes one run of a kind; its name is the kind's."""
 
@@ -65,7 +75,15 @@ def kind(
             raise ValueError(f"kind {name} is defined twice")
         about = " ".join((make.__doc__ or "").split())
         KINDS[name] = Kind(
-            name, make, label, needs, is_core, runs, about, make.__module__.rsplit(".", 1)[-1]
+            name,
+            make,
+            label,
+            needs,
+            is_core,
+            runs,
+            shows,
+            about,
+            make.__module__.rsplit(".", 1)[-1],
         )
         return make
 

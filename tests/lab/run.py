@@ -73,7 +73,6 @@ class Run:
         self.since = boot_seconds()
         self.extra_evidence: list[dict[str, Any]] = []
         self.time_limit: str | None = None
-        self.forms: list[str] = []
         self._boxes: list[Any] = []
 
     def __enter__(self) -> "Run":
@@ -90,6 +89,11 @@ class Run:
         if self.network:
             self.network.close()
         shutil.rmtree(self.work, ignore_errors=True)
+
+    @property
+    def more_text(self) -> str:
+        """What was collected besides the job's own files."""
+        return "\n".join(str(each["text"]) for each in self.extra_evidence)
 
     @property
     def world(self) -> int:

@@ -54,6 +54,7 @@ SlurmdTimeout=5
 SlurmctldTimeout=5
 InactiveLimit=0
 MinJobAge=300
+FirstJobId={first_job}
 KillWait=2
 OverTimeLimit=0
 JobRequeue=0
@@ -95,7 +96,9 @@ AllowedSwapSpace=0
 class Cluster:
     """Start with `Cluster(space, names)`, end with `close()`."""
 
-    def __init__(self, space: str, names: list[str], *, preempt: str = "CANCEL"):
+    def __init__(
+        self, space: str, names: list[str], *, preempt: str = "CANCEL", first_job: int = 1
+    ):
         self.space, self.names = space, names
         self.top = Path(tempfile.mkdtemp(prefix="rrs-"))
         self.top.chmod(0o755)
@@ -103,10 +106,10 @@ class Cluster:
             "SLURM_CONF": str(self.top / "etc/slurm.conf"), "LC_ALL": "C",
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
         }  # fmt: skip
-        self._write(preempt)
+        self._write(preempt, first_job)
         self._start()
 
-    def _write(self, preempt: str) -> None:
+    def _write(self, preempt: str, first_job: int) -> None:
         top = self.top
         owners = {"etc": "slurm", "log": "slurm", "run": "slurm", "state": "slurm", "munge": "munge",
                   "db": "mysql", "spool": "root"}  # fmt: skip
@@ -116,6 +119,7 @@ class Cluster:
         values = {
             "top": top, "sql": BASE_PORT, "dbd": BASE_PORT + 1, "ctld": BASE_PORT + 2,
             "srun_first": BASE_PORT + 20, "srun_last": BASE_PORT + 60, "preempt": preempt,
+            "first_job": first_job,
         }  # fmt: skip
         host = os.uname().nodename.split(".")[0]
         nodes = [
@@ -192,10 +196,12 @@ class Cluster:
     def start_node(self, name: str) -> None:
         """Start one slurmd under its own host name."""
         (self.top / "spool" / name).mkdir(exist_ok=True)
-        shell = f"hostname {name}; exec slurmd -N {name} -f {self.env['SLURM_CONF']}"
+        hosts = f"mount --bind /etc/netns/{self.space}/hosts /etc/hosts"
+        shell = f"{hosts}; hostname {name}; exec slurmd -N {name} -f {self.env['SLURM_CONF']}"
         # `ip netns exec` hides the cgroup mounts; nsenter keeps them.
         subprocess.run(
-            ["nsenter", f"--net=/run/netns/{self.space}", "unshare", "--uts", "sh", "-c", shell],
+            ["nsenter", f"--net=/run/netns/{self.space}", "unshare", "--uts", "--mount",
+             "sh", "-c", shell],
             env=self.env, check=True, timeout=20, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, cwd=self.top,
         )  # fmt: skip
