@@ -38,8 +38,15 @@ class LocalCase:
     plan: Plan
 
 
-def load_book(folder: Path | None = None) -> Rulebook:
-    """Return the rulebook of `folder`, or the shipped one; raises `RulesError`."""
+def load_book(folder: Path | None = None, site: Path | None = None) -> Rulebook:
+    """Return the rulebook of `folder`, or the shipped one, with a site's own rules over it.
+
+    Raises `RulesError` with every problem of either.
+    """
+    if site is not None:
+        from engine.rulebook.site import site_files, with_site  # noqa: PLC0415  rarely asked for
+
+        return with_site(load_book(folder), site_files(site))
     return kept_rulebook(folder or SHIPPED)
 
 

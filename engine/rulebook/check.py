@@ -1,9 +1,11 @@
 """The lint of a whole set of rules: everything that loading one file cannot know."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
+from engine.rulebook.book import Rulebook, SymptomDef
 from engine.rulebook.catalogue import ENGINE_SYMPTOMS, TAGS
 from engine.rulebook.check_signature import check_overlaps, check_signatures, check_syntax
 from engine.rulebook.compile import meanings, symptom_def
@@ -15,10 +17,13 @@ from engine.rulebook.yamltree import Loc
 _SOURCE = re.compile(r"^\S.{3,}")
 
 
-def check(rules: Iterable[LoadedRule]) -> list[Problem]:
-    """Return every error and warning of the set, sorted by place; an empty list is a clean set."""
+def check(rules: Iterable[LoadedRule], base: Rulebook | None = None) -> list[Problem]:
+    """Return every error and warning of the set, sorted by place; an empty list is a clean set.
+
+    With `base` the set is a site's own, which may speak of the release's symptoms and tags.
+    """
     ordered = sorted(rules, key=lambda rule: rule.document.id)
-    structure = check_structure(ordered)
+    structure = check_structure(ordered, base=base)
     readable = _without_errors(ordered, check_syntax(ordered))
     signatures = check_signatures(readable)
     sound = _without_errors(readable, signatures)
@@ -30,14 +35,15 @@ def _without_errors(rules: Sequence[LoadedRule], problems: Iterable[Problem]) ->
     return [rule for rule in rules if rule.path not in broken]
 
 
-def check_structure(rules: Sequence[LoadedRule]) -> list[Problem]:
+def check_structure(rules: Sequence[LoadedRule], *, base: Rulebook | None = None) -> list[Problem]:
     """What a wrong book would come of: syntax, names, definitions, tags, tables, sources."""
+    known = {} if base is None else base.symptoms
     parts: tuple[Callable[[Sequence[LoadedRule]], list[Problem]], ...] = (
         check_syntax,
         _check_common,
         _check_todos,
-        _check_definitions,
-        _check_references,
+        partial(_check_definitions, known=known),
+        partial(_check_references, known=known),
         _check_families,
         _check_metrics,
     )
@@ -89,15 +95,20 @@ def _meaning_locs(rule: LoadedRule) -> list[Loc]:
     return [()] * len(meanings(document))
 
 
-def _check_definitions(rules: Sequence[LoadedRule]) -> list[Problem]:
+def _check_definitions(
+    rules: Sequence[LoadedRule], *, known: Mapping[str, SymptomDef]
+) -> list[Problem]:
     """A symptom has one meaning: the same in every place that gives it, or it is an error."""
     problems: list[Problem] = []
-    first: dict[str, tuple[str, dict[str, object]]] = {}
+    first: dict[str, tuple[str, dict[str, object]]] = {
+        name: (f"the release ({definition.rule})", _said(definition))
+        for name, definition in known.items()
+    }
     for rule in rules:
         for loc, meaning in zip(_meaning_locs(rule), meanings(rule.document), strict=True):
             said = _said(symptom_def(meaning, rule.document))
-            where, known = first.setdefault(meaning.symptom, (rule.path, said))
-            differing = sorted(key for key in said if said[key] != known[key])
+            where, before = first.setdefault(meaning.symptom, (rule.path, said))
+            differing = sorted(key for key in said if said[key] != before[key])
             if differing:
                 message = (
                     f"symptom {meaning.symptom!r} already means something else in {where}: "
@@ -132,10 +143,13 @@ def _check_meaning(rule: LoadedRule, loc: Loc, symptom: str) -> list[Problem]:
     return problems
 
 
-def _check_references(rules: Sequence[LoadedRule]) -> list[Problem]:
-    defined = {item.symptom for rule in rules for item in meanings(rule.document)}
-    known = defined | ENGINE_SYMPTOMS
+def _check_references(
+    rules: Sequence[LoadedRule], *, known: Mapping[str, SymptomDef]
+) -> list[Problem]:
+    defined = {item.symptom for rule in rules for item in meanings(rule.document)} | set(known)
+    names_known = defined | ENGINE_SYMPTOMS
     used_tags = {tag for rule in rules for item in meanings(rule.document) for tag in item.tags}
+    used_tags.update(tag for definition in known.values() for tag in definition.tags)
     problems: list[Problem] = []
     for rule in rules:
         document = rule.document
@@ -148,7 +162,7 @@ def _check_references(rules: Sequence[LoadedRule]) -> list[Problem]:
         for key in ("causes", "effects", "requires", "unless"):
             names: tuple[str, ...] = getattr(document, key)
             for index, name in enumerate(names):
-                if wrong := _unknown_name(name, known, used_tags):
+                if wrong := _unknown_name(name, names_known, used_tags):
                     problems.append(rule.problem(key, index, message=f"{key}: {wrong}"))
         if overlap := sorted(set(document.causes) & set(document.effects)):
             message = f"{', '.join(overlap)} is both cause and effect"

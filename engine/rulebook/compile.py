@@ -50,7 +50,7 @@ def compile_documents(
     `python` maps the modules of Python rules to the digests of their source.
     """
     ordered = sorted(documents, key=lambda document: document.id)
-    signatures = _numbered(signature for document in ordered for signature in _signatures(document))
+    signatures = numbered(signature for document in ordered for signature in _signatures(document))
     symptoms = _symptoms(ordered)
     tagged = symptoms_by_tag(symptoms.values())
     causes = tuple(_cause(item, tagged) for item in ordered if isinstance(item, CauseRule))
@@ -143,7 +143,8 @@ def _signatures(document: Rule) -> list[SignatureDef]:
     return []
 
 
-def _numbered(signatures: Iterable[SignatureDef]) -> tuple[SignatureDef, ...]:
+def numbered(signatures: Iterable[SignatureDef]) -> tuple[SignatureDef, ...]:
+    """Return signatures in (rule, name) order, each with its place there as index."""
     ordered = sorted(signatures, key=lambda signature: (signature.rule, signature.name))
     return tuple(replace(signature, index=index) for index, signature in enumerate(ordered))
 
@@ -217,9 +218,7 @@ def _metric(rule: MetricRule) -> MetricDef:
     )
 
 
-def extraction_digest(
-    signatures: tuple[SignatureDef, ...], metrics: tuple[MetricDef, ...]
-) -> str:
+def extraction_digest(signatures: tuple[SignatureDef, ...], metrics: tuple[MetricDef, ...]) -> str:
     """Return the digest of all that collectors read."""
     return _digest_of([signatures, metrics])
 

@@ -45,9 +45,20 @@ def attribute_path(path: Path | str, *, book: Rulebook, scanner: Scanner | None 
     type=click.Path(path_type=Path),
     help="The folder of rules (default: the ones shipped with this release).",
 )
+@click.option(
+    "--site-rules",
+    "site",
+    type=click.Path(path_type=Path),
+    help="A folder of your own YAML rules and overrides.yaml, read over the release's.",
+)
 @click.pass_context
 def attribute_command(
-    context: click.Context, paths: tuple[str, ...], *, output: Format | None, folder: Path | None
+    context: click.Context,
+    paths: tuple[str, ...],
+    *,
+    output: Format | None,
+    folder: Path | None,
+    site: Path | None,
 ) -> None:
     """Say why each job failed.
 
@@ -55,7 +66,7 @@ def attribute_command(
     leaves this machine. Exit code 0 whatever the verdict, 2 where a path is no bundle, 4 after an
     error of ours.
     """
-    book = open_book(folder)
+    book = open_book(folder, site)
     scanner = kept_scanner(book)
     results: list[Verdict | str] = []
     code = 0
@@ -83,10 +94,10 @@ def _attribute_loudly(path: str, *, book: Rulebook, scanner: Scanner) -> Verdict
     return attribute(local.case, book)
 
 
-def open_book(folder: Path | None) -> Rulebook:
+def open_book(folder: Path | None, site: Path | None = None) -> Rulebook:
     """Return the rulebook; a broken one ends the command with exit code 2."""
     try:
-        return load_book(folder)
+        return load_book(folder, site)
     except (RulesError, ArtifactError, OSError) as error:
         click.echo(f"rootrank: the rules cannot be used: {error}", err=True)
         raise click.exceptions.Exit(EXIT_BAD_INPUT) from error

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import engine
 from engine.extract.scanner import Scanner, build_scanner
 from engine.model.verdict import Verdict
 from engine.model.vocabulary import DOMAINS, SOURCES
@@ -15,25 +14,30 @@ from engine.rulebook.artifact import encode_artifact
 from engine.rulebook.book import Rulebook
 from engine.rulebook.cases import RuleCase, read_cases
 from engine.rulebook.check import check
-from engine.rulebook.diff import compare, is_enough, needed_bump, next_version
 from engine.rulebook.load import (
     CASES_SUFFIX,
     LoadedRule,
-    load_rules,
     read_rules,
     rule_files,
 )
 from engine.rulebook.lock import LOCK_NAME, check_lock, decode_lock, encode_lock, lock_of
 from engine.rulebook.problem import Problem, RulesError
 from engine.rulebook.propose import propose
-from engine.rulebook.shipped import compile_folder, load_shipped, ruleset_version
+from engine.rulebook.shipped import compile_folder, load_shipped
+from engine.rulebook.site import read_site, site_files
 from engine.rulebook.trial import read_text
 from functions.adapters.automata import FolderShelf
 from functions.adapters.rulebook import AUTOMATA
+from rootrank.commands.rule_diff import diff_command
+from rootrank.commands.rule_options import (
+    count,
+    loaded_book,
+    loaded_rules,
+    print_problems,
+    rules_option,
+    site_option,
+)
 from rootrank.rule_cases import AttributeBundle, CaseResult, run_cases
-from rootrank.rule_diff import VerdictChange, bundles_below, changed_verdicts
-
-SHIPPED = Path(engine.__file__).resolve().parent.parent / "rules"
 
 if TYPE_CHECKING:
     from rootrank.rule_samples import SampleRun
@@ -41,91 +45,102 @@ if TYPE_CHECKING:
 _MIN_LINE = 6
 RULE_ID_PATTERN = r"[a-z][a-z0-9_]*(/[a-z0-9][a-z0-9_]*)+"
 
-rules_option = click.option(
-    "--rules",
-    "folder",
-    type=click.Path(path_type=Path),
-    default=SHIPPED,
-    help="The folder of rules (default: the ones shipped with this release).",
-)
-
 
 @click.group(name="rules")
 def rules_command() -> None:
     """Write, check and test rules."""
 
 
+rules_command.add_command(diff_command)
+
+
 @rules_command.command(name="check")
 @click.argument("paths", nargs=-1)
 @click.option("--quiet", is_flag=True, help="Leave warnings out.")
 @rules_option
+@site_option
 @click.pass_context
 def check_command(
-    context: click.Context, paths: tuple[str, ...], *, folder: Path, quiet: bool
+    context: click.Context, paths: tuple[str, ...], *, folder: Path, site: Path | None, quiet: bool
 ) -> None:
     """Report everything that is wrong with the rules, at file:line:column.
 
     With PATHS (files, folders or rule ids below the rules folder) only what stands there is
-    reported; the whole set is still read, because rules refer to each other.
+    reported; the whole set is still read, because rules refer to each other. With --site-rules
+    the site's files are checked against the release.
     """
+    top = site or folder
     try:
-        files = rule_files(folder)
+        files = rule_files(folder) if site is None else site_files(site)
     except RulesError as error:
         raise click.UsageError(str(error)) from None
-    rules, problems = read_rules(files)
-    problems = sorted([*problems, *check(rules)])
-    shown = [problem for problem in problems if _is_below(problem.path, paths, folder)]
+    problems = _found_wrong(files) if site is None else _wrong_at_site(files, loaded_book(folder))
+    shown = [problem for problem in problems if _is_below(problem.path, paths, top)]
     errors = [problem for problem in shown if problem.severity == "error"]
-    for problem in errors if quiet else shown:
-        click.echo(f"{folder.name}/{problem}")
+    print_problems(errors if quiet else shown, top)
     warnings = len(shown) - len(errors)
     click.echo(
-        f"{len(files)} rule files: {_count(len(errors), 'error')}, {_count(warnings, 'warning')}",
+        f"{len(files)} rule files: {count(len(errors), 'error')}, {count(warnings, 'warning')}",
         err=True,
     )
     if not files:
-        click.echo(f"no rules in {folder}", err=True)
+        click.echo(f"no rules in {top}", err=True)
     if errors or not files:
         context.exit(1)
+
+
+def _found_wrong(files: dict[str, bytes]) -> list[Problem]:
+    rules, problems = read_rules(files)
+    return sorted([*problems, *check(rules)])
+
+
+def _wrong_at_site(files: dict[str, bytes], base: Rulebook) -> list[Problem]:
+    site = read_site(files, base)
+    return sorted({*site.problems, *check(site.rules, base)})
 
 
 @rules_command.command(name="test")
 @click.argument("paths", nargs=-1)
 @rules_option
+@site_option
 @click.pass_context
-def test_command(context: click.Context, paths: tuple[str, ...], *, folder: Path) -> None:
+def test_command(
+    context: click.Context, paths: tuple[str, ...], *, folder: Path, site: Path | None
+) -> None:
     """Run the rules' samples through the collectors and their cases through the engine.
 
     With PATHS (files, folders or rule ids) only what stands there runs. Nothing at all to run is
-    a failure.
+    a failure. With --site-rules the site's own samples and cases run.
     """
-    rules = _loaded(folder)
-    cases, problems = read_cases(folder)
+    book = loaded_book(folder, site)
+    top = site or folder
+    rules = loaded_rules(folder) if site is None else list(_site_documents(site, folder))
+    cases, problems = read_cases(top)
     if problems:
-        raise click.UsageError("\n".join(f"{folder.name}/{problem}" for problem in problems))
-    try:
-        book = load_shipped(folder)
-    except RulesError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError("\n".join(f"{top.name}/{problem}" for problem in problems))
     scanner = build_scanner(book)
-    chosen = [case for case in cases if _is_chosen(case, paths, folder)]
+    chosen = [case for case in cases if _is_chosen(case, paths, top)]
     results = run_cases(chosen, attribute_bundle=_attribution(book, scanner))
-    tried = [rule for rule in rules if _is_below(rule.path, paths, folder)]
+    tried = [rule for rule in rules if _is_below(rule.path, paths, top)]
     samples = _run_samples(tried, book, scanner)
     failed = [result for result in results if not result.passed]
-    _print_problems(samples.problems, folder)
+    print_problems(samples.problems, top)
     for result in failed:
-        _print_failure(result, folder)
+        _print_failure(result, top)
     click.echo(
-        f"{_count(len(results), 'case')}: {len(results) - len(failed)} passed, "
+        f"{count(len(results), 'case')}: {len(results) - len(failed)} passed, "
         f"{len(failed)} failed; "
-        f"{_count(samples.texts, 'sample')}: {len(samples.problems)} wrong",
+        f"{count(samples.texts, 'sample')}: {len(samples.problems)} wrong",
         err=True,
     )
     if not results and not samples.texts:
         click.echo("nothing ran, which proves nothing: that is a failure", err=True)
     if failed or samples.problems or not (results or samples.texts):
         context.exit(1)
+
+
+def _site_documents(site: Path, folder: Path) -> Iterable[LoadedRule]:
+    return read_site(site_files(site), loaded_book(folder)).rules
 
 
 def _attribution(book: Rulebook, scanner: Scanner) -> AttributeBundle:
@@ -166,7 +181,7 @@ def lock_command(context: click.Context, *, folder: Path, only_check: bool, rewr
 
     A rule that changed without a new version is a finding, and then nothing is written.
     """
-    rules = _loaded(folder)
+    rules = loaded_rules(folder)
     path = folder / LOCK_NAME
     try:
         lock = decode_lock(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -180,7 +195,7 @@ def lock_command(context: click.Context, *, folder: Path, only_check: bool, rewr
         context.exit(1)
     if not only_check:
         path.write_text(encode_lock(lock_of(rules)), encoding="utf-8")
-    click.echo(f"{_count(len(rules), 'rule')} in {path}", err=True)
+    click.echo(f"{count(len(rules), 'rule')} in {path}", err=True)
 
 
 @rules_command.command(name="compile")
@@ -195,7 +210,7 @@ def compile_command(context: click.Context, *, folder: Path, output: Path) -> No
     try:
         artifact = compile_folder(folder)
     except RulesError as error:
-        _print_problems(error.problems, folder)
+        print_problems(error.problems, folder)
         context.exit(1)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_bytes(encode_artifact(artifact.book, artifact.source_digest))
@@ -203,8 +218,8 @@ def compile_command(context: click.Context, *, folder: Path, output: Path) -> No
     scanner = build_scanner(book, shelf=FolderShelf(output.parent / AUTOMATA))
     scanner.prepare()
     click.echo(
-        f"{_count(len(book.signatures), 'signature')}, {_count(len(book.symptoms), 'symptom')}, "
-        f"{_count(len(book.causes), 'cause')}, {_count(len(book.metrics), 'metric')} "
+        f"{count(len(book.signatures), 'signature')}, {count(len(book.symptoms), 'symptom')}, "
+        f"{count(len(book.causes), 'cause')}, {count(len(book.metrics), 'metric')} "
         f"of version {book.version} in {output}",
         err=True,
     )
@@ -257,67 +272,6 @@ def _already_matching(line: str, folder: Path) -> list[str]:
         for signature in signatures
         if read_text(signature, line) is not None
     ]
-
-
-@rules_command.command(name="diff")
-@click.argument("old", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.argument("new", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option(
-    "--corpus", type=click.Path(path_type=Path, exists=True, file_okay=False), multiple=True,
-    help="A folder of bundles to attribute with both; may be given several times.",
-)  # fmt: skip
-@click.pass_context
-def diff_command(context: click.Context, old: Path, new: Path, *, corpus: tuple[Path, ...]) -> None:
-    """Compare two folders of rules: what changed, which verdicts, and the version it needs.
-
-    Exits with 1 when NEW's VERSION does not honour the change.
-    """
-    changes = compare(_loaded(old), _loaded(new))
-    for change in changes:
-        fields = f": {', '.join(change.fields)}" if change.fields else ""
-        click.echo(f"{change.what:8} {change.rule} ({change.bump}){fields}")
-    verdicts = _verdict_changes(old, new, corpus) if corpus else []
-    bump = needed_bump(changes, verdicts_changed=bool(verdicts))
-    try:
-        before, after = ruleset_version(old), ruleset_version(new)
-        wanted, enough = next_version(before, bump), is_enough(before, after, bump)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    click.echo(f"version  {before} -> {after}; the change is {bump}, which needs {wanted}")
-    if not enough:
-        context.exit(1)
-
-
-def _verdict_changes(old: Path, new: Path, corpus: tuple[Path, ...]) -> list[VerdictChange]:
-    from rootrank.commands.attribute import attribute_path  # noqa: PLC0415
-
-    found = changed_verdicts(
-        bundles_below(corpus),
-        load_shipped(old),
-        load_shipped(new),
-        attribute=lambda path, book: attribute_path(path, book=book),
-    )
-    for change in found:
-        click.echo(f"verdict  {change.bundle}{': ' + change.error if change.error else ''}")
-        for field, before, after in change.fields:
-            click.echo(f"    {field}: {before or '(none)'} -> {after or '(none)'}")
-    return found
-
-
-def _loaded(folder: Path) -> list[LoadedRule]:
-    try:
-        return load_rules(folder)
-    except RulesError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _print_problems(problems: Iterable[Problem], folder: Path) -> None:
-    for problem in problems:
-        click.echo(f"{folder.name}/{problem}")
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _is_below(path: str, wanted: tuple[str, ...], folder: Path) -> bool:
