@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from engine.anchor import Anchor, contradicts
 from engine.correlate import Graph
-from engine.episodes import Episode, may_precede, surely_earlier
-from engine.meanings import FALLBACK
+from engine.episodes import Episode, may_precede, surely_before, surely_earlier
+from engine.meanings import FALLBACK, LOCATED
 from engine.moments import MINUTE_US, OPEN_FUTURE
 from engine.normalise import Bounds
 from engine.progress import Progress
@@ -146,6 +146,8 @@ class Candidates:
         episode = graph.episodes[position]
         for other in graph.ancestors(position):
             if other not in alive:
+                if self._is_aftermath(position, other):
+                    return True
                 continue
             cause = graph.episodes[other]
             if not may_precede(cause, episode) and not cause.is_lasting:
@@ -156,6 +158,17 @@ class Candidates:
                 continue
             return True
         return False
+
+    def _is_aftermath(self, position: int, other: int) -> bool:
+        """Whether a consequence that was there before is why this happened: no beginning then."""
+        graph = self._graph
+        before = graph.episodes[other]
+        return (
+            before.meaning.role == "secondary"
+            and before.has_tag("collective_failure", "store_error")
+            and surely_before(before, graph.episodes[position])
+            and position not in graph.ancestors(other)
+        )
 
     def _rank(self, position: int) -> tuple[object, ...]:
         """A total order for cycles: tier, role, onset, then the stable episode order."""
@@ -271,6 +284,9 @@ def is_supported(graph: Graph, cause: Cause, dropped: Collection[int] = ()) -> b
                 # What does not count supports nothing, and a stop says nothing about a fault.
                 continue
             if found.is_bare_state or found.has_tag(*_CASCADE_TAGS):
+                continue
+            if found.symptom in LOCATED:
+                # That a rank did not come says nothing of what kept it.
                 continue
             if not _is_second_witness(own, found):
                 continue

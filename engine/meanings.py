@@ -261,7 +261,8 @@ FALLBACK: Final[dict[str, SymptomDef]] = {item.symptom: item for item in _TABLE}
 # collective timeout in use (two hours).
 _EARLY_US: Final = -15_000_000
 _LATE_US: Final = 7_200_000_000
-_LOCATED: Final = ("rank_never_entered", "rank_lagging", "rank_silent")
+# The findings of engine/collectives.py about who did not come.
+LOCATED: Final = ("rank_never_entered", "rank_lagging", "rank_silent")
 
 
 def engine_causes(present: dict[str, SymptomDef]) -> tuple[CauseDef, ...]:
@@ -271,7 +272,7 @@ def engine_causes(present: dict[str, SymptomDef]) -> tuple[CauseDef, ...]:
             name
             for name, meaning in present.items()
             if meaning.role in ("root", "lean_root", "ambiguous")
-            and name not in _LOCATED
+            and name not in LOCATED
             and meaning.tier > 0
         )
     )
@@ -283,7 +284,7 @@ def engine_causes(present: dict[str, SymptomDef]) -> tuple[CauseDef, ...]:
             status="stable",
             title="A fault on a rank is why it fell behind",
             causes=roots,
-            effects=_LOCATED,
+            effects=LOCATED,
             joins=("same_rank", "same_gpu"),
             min_us=_EARLY_US,
             max_us=_LATE_US,

@@ -45,3 +45,34 @@ def test_a_report_about_a_collective_names_no_reporter_even_if_all_report():
                    tags=("collective_failure",))  # fmt: skip
     all_of_them = [seen("told_mismatch", 50, rank=r, line=r + 1) for r in range(4)]
     assert culprits(attribute(case(*all_of_them), book(told))) == ([], [])
+
+
+CRASH = meaning("native_crash", "framework", "ambiguous", 4, entity="rank", alone="ambiguous",
+                rivals=("host",), tags=("rank_exit",))  # fmt: skip
+AFTER_LOSS = cause(("peer_closed",), ("native_crash",), ("same_rank",), high=120)
+
+
+def test_a_crash_after_lost_peers_is_no_beginning_of_its_own():
+    lost = seen("peer_closed", 50, node="node-001", rank=0, line=5)
+    crash = seen("native_crash", 50.01, node="node-001", rank=0, line=9)
+    rules = book(CRASH, causes=(AFTER_LOSS,))
+    verdict = attribute(case(lost, crash), rules)
+    assert (verdict.domain, verdict.quality.level) == ("unknown", "insufficient")
+    alone = attribute(case(crash), rules)
+    assert [item.symptom for item in alone.root_causes] == ["native_crash"]
+
+
+def test_a_crash_that_may_have_come_before_the_lost_peers_stays_a_candidate():
+    lost = seen("peer_closed", 50, node="node-001", rank=0, line=9)
+    crash = seen("native_crash", 50, node="node-001", rank=0, line=5)
+    verdict = attribute(case(lost, crash), book(CRASH, causes=(AFTER_LOSS,)))
+    assert [item.symptom for item in verdict.root_causes] == ["native_crash"]
+
+
+def test_a_silent_rank_supports_no_reading_of_an_ambiguous_error():
+    odd = meaning("not_finite", "application", "ambiguous", 4, alone="ambiguous", accuses=False)
+    held = cause(("not_finite",), ("rank_silent",), ("job",), high=3600)
+    peers = [seen("peer_closed", 50.1, rank=r, line=r + 9) for r in (0, 1, 2)]
+    spoke = seen("rank_place", 1, node="node-002", rank=3)
+    verdict = attribute(case(seen("not_finite", 50), *peers, spoke), book(odd, causes=(held,)))
+    assert verdict.quality.level == "ambiguous"
