@@ -4,7 +4,10 @@ import posixpath
 
 from pydantic import ValidationError
 
+from connectors.schedulers.attempt import enrich
+from connectors.schedulers.record import slurm_text
 from connectors.schedulers.scoped import InvalidEventError, ScopedEvent, first_problem
+from connectors.schedulers.slurm_event import read_slurm_event
 from engine.model.event import (
     ATTRIBUTION_REQUESTED,
     JOB_COMPLETED,
@@ -13,6 +16,7 @@ from engine.model.event import (
     BusEvent,
     JobCompleted,
 )
+from engine.model.workload import Workload
 
 FORMS = ((SOURCE, JOB_COMPLETED), (SOURCE, ATTRIBUTION_REQUESTED))
 VERSION = 1
@@ -37,11 +41,29 @@ def parse(event: BusEvent) -> ScopedEvent:
                 f"{event.detail_type}: evidence path {entry.path!r} leaves the bundle; "
                 "give it relative to bundle_uri"
             )
+    workload, record = _with_record(detail)
     signal = detail.detection_signal if isinstance(detail, AttributionRequested) else None
     return ScopedEvent(
         origin=f"{event.source}/{event.detail_type}",
-        workload=detail.workload,
+        workload=workload,
         evidence=detail.evidence,
         bundle_uri=detail.bundle_uri,
         detection_signal=signal,
+        record=record,
     )
+
+
+def _with_record(detail: JobCompleted) -> tuple[Workload, str | None]:
+    """Return the workload with what the scheduler's own record knows, and the record as text."""
+    told = detail.workload
+    if told.scheduler != "slurm" or not detail.record:
+        return told, None
+    attempt = read_slurm_event(detail.record)
+    if attempt is None or told.job_id not in (attempt.raw_job_id, attempt.workload.job_id):
+        return told, None
+    # Slurm writes an array's task and a het part as parts of the job; our programs know its number.
+    named = told.model_copy(update={"job_id": attempt.workload.job_id})
+    known = enrich(named, attempt)
+    if attempt.workload.attempt is not None and known.attempt is None:
+        known = known.model_copy(update={"attempt": attempt.workload.attempt})
+    return known, slurm_text(attempt)

@@ -22,13 +22,17 @@ class UnfinishedEventError(InvalidEventError):
 
 
 class ScopedEvent(Document):
-    """The allow-listed part of an event; never parameters, environment, commands or roles."""
+    """The allow-listed part of an event; never parameters, environment, commands or roles.
+
+    `record` is what the scheduler says of the attempt, as text that the formats read.
+    """
 
     origin: str
     workload: Workload
     evidence: tuple[EvidenceSource, ...] = ()
     bundle_uri: str | None = None
     detection_signal: DetectionSignal | None = None
+    record: str | None = None
 
 
 def epoch_ms_text(value: Any) -> str | None:

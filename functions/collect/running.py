@@ -7,9 +7,12 @@ from typing import Final
 from connectors.protocol import (
     ByteStream,
     Collected,
+    Connector,
     SourceNotConfiguredError,
     TransientError,
 )
+from connectors.schedulers.record import NAME as RECORD
+from connectors.schedulers.record import RecordConnector
 from connectors.static import NAME as STATIC
 from connectors.static import StaticConnector
 from engine.extract.scanner import Scanner
@@ -86,7 +89,7 @@ class Running:
         collected = collect_item(
             task.item,
             workload=workload_of(task.item, plan),
-            connector=_Deferred(self.store) if task.item.connector == STATIC else None,
+            connector=self._connector(task.item),
             collecting=collecting,
         )
         prefix = collected_prefix(task.attempt_key, task.generation, task.collection)
@@ -103,6 +106,11 @@ class Running:
                 raise
             report = _unstored(collected.report, error)
             return store_receipt(self.store, prefix, Receipt(report=report))
+
+    def _connector(self, item: PlanItem) -> Connector | None:
+        if item.connector == STATIC:
+            return _Deferred(self.store)
+        return RecordConnector() if item.connector == RECORD else None
 
 
 def _unstored(report: Report, error: Exception) -> Report:

@@ -29,7 +29,7 @@ class Scope(Document):
     """All that the events of one attempt say together.
 
     `other_states` are the state and exit code of each event that the chosen workload does not
-    carry itself.
+    carry itself. `record` is the fullest that a scheduler told of the chosen state.
     """
 
     workload: Workload
@@ -37,6 +37,7 @@ class Scope(Document):
     bundle_uri: str | None = None
     detection_signal: DetectionSignal | None = None
     other_states: tuple[tuple[str, str], ...] = ()
+    record: str | None = None
 
 
 def event_digest(event: ScopedEvent) -> str:
@@ -82,7 +83,14 @@ def merge(events: Iterable[ScopedEvent]) -> Scope:
         bundle_uri=next((each.bundle_uri for each in ordered if each.bundle_uri), None),
         detection_signal=signals[0] if signals and not ended else None,
         other_states=tuple(sorted(states)),
+        record=_fullest_record(ordered),
     )
+
+
+def _fullest_record(ordered: list[ScopedEvent]) -> str | None:
+    best = _rank(ordered[0].workload)
+    records = [each.record for each in ordered if each.record and _rank(each.workload) == best]
+    return max(records, key=lambda each: (len(each), each), default=None)
 
 
 def complete(scope: Scope, bundled: Workload) -> Workload:

@@ -4,6 +4,7 @@ from pydantic import ValidationError
 
 from connectors.schedulers import parse_event
 from connectors.schedulers.scoped import InvalidEventError, ScopedEvent, first_problem
+from engine.extract.redact import Redactor
 from engine.model.event import BusEvent
 
 
@@ -15,4 +16,8 @@ def receive(body: str) -> ScopedEvent:
         raise InvalidEventError(
             f"no EventBridge event: {first_problem(error)}; put it with put-events"
         ) from error
-    return parse_event(event)
+    scoped = parse_event(event)
+    if scoped.record is None:
+        return scoped
+    # A scheduler's reason may quote what the program said, secrets included.
+    return scoped.model_copy(update={"record": Redactor().text(scoped.record)})

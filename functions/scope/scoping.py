@@ -6,7 +6,9 @@ from typing import Final
 
 from connectors.bundle import BundleError, LoadedBundle, load_bundle_from
 from connectors.protocol import ConnectorError, TransientError
-from engine.model.canonical import canonical_json
+from connectors.schedulers.record import NAME as RECORD
+from connectors.schedulers.record import QUERY as RECORD_QUERY
+from engine.model.canonical import canonical_json, short_id
 from engine.model.contract import Document
 from engine.model.plan import Plan, PlanItem
 from engine.model.verdict import EvidenceRequest
@@ -24,6 +26,7 @@ from functions.scope.admission import Scope, complete
 from functions.scope.claiming import Claims
 from functions.scope.planning import RuleDigests, make_plan
 
+_KUBERNETES: Final = frozenset({"kubernetes", "kueue"})
 LOST: Final = "lost: "
 """Notes that start so say what a bundle does not tell."""
 UNREAD: Final = "unread: "
@@ -105,6 +108,8 @@ class Scoping:
             sizes=None if bundle is None else bundle.sizes,
         )
         items = (*plan.items, *_state_items(scope, plan.items))
+        if not earlier and scope.record is not None:
+            items = (*items, record_item(scope.record, plan))
         return plan.model_copy(
             update={
                 "attempt_key": task.attempt_key,
@@ -187,6 +192,18 @@ def workload_of(item: PlanItem, plan: Plan) -> Workload:
         return plan.workload
     update = {"state": item.query["state"] or None, "exit_code": item.query["exit_code"] or None}
     return plan.workload.model_copy(update=update)
+
+
+def record_item(record: str, plan: Plan) -> PlanItem:
+    """Return the item that reads what the scheduler said in its event."""
+    return PlanItem(
+        item_id=short_id("i", RECORD, record),
+        connector=RECORD,
+        shard="record",
+        source="kubernetes" if plan.workload.scheduler in _KUBERNETES else "scheduler",
+        windows=plan.windows,
+        query={RECORD_QUERY: record},
+    )
 
 
 def _state_items(scope: Scope, items: Sequence[PlanItem]) -> list[PlanItem]:

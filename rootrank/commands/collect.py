@@ -7,9 +7,10 @@ import click
 from pydantic import ValidationError
 
 from connectors.protocol import Connector
+from connectors.schedulers.record import NAME as RECORD
+from connectors.schedulers.record import RecordConnector
 from connectors.static import NAME as STATIC
 from connectors.static import FolderSource, StaticConnector
-from engine.extract.scanner import build_scanner
 from engine.model.contract import Document
 from engine.model.observation import Observation, StreamSummary, encode
 from engine.model.plan import PlanItem
@@ -17,6 +18,7 @@ from engine.model.workload import Workload
 from functions.collect.collection import CollectedItem, Collecting, collect_item
 from functions.scope.planning import WORKLOAD
 from rootrank.commands.attribute import EXIT_BAD_INPUT, open_book
+from rootrank.kept import kept_scanner
 
 EXIT_UNREACHABLE = 3
 
@@ -63,7 +65,7 @@ def collect_command(
         task.item,
         workload=task.workload,
         connector=connector,
-        collecting=Collecting(book=book, scanner=build_scanner(book)),
+        collecting=Collecting(book=book, scanner=kept_scanner(book)),
     )
     _write(result, output)
     report = result.report
@@ -93,10 +95,11 @@ class _BadInputError(click.ClickException):
 def _connector(item: PlanItem, root: Path | None, *, relative_to: Path) -> Connector | None:
     if item.connector == WORKLOAD:
         return None
+    if item.connector == RECORD:
+        return RecordConnector()
     if item.connector != STATIC:
-        raise _BadInputError(
-            f"connector {item.connector!r} cannot be run here; known are {STATIC}, {WORKLOAD}"
-        )
+        known = f"{RECORD}, {STATIC}, {WORKLOAD}"
+        raise _BadInputError(f"connector {item.connector!r} cannot be run here; known are {known}")
     place = root or _local(item.base_uri, relative_to)
     if not place.is_dir():
         raise _BadInputError(f"{place}: no such folder; name it with --root")

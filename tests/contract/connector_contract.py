@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from connectors.protocol import Collected, Connector, SourceUnreachableError, TransientError
+from connectors.protocol import (
+    Collected,
+    Connector,
+    ConnectorError,
+    SourceUnreachableError,
+    TransientError,
+)
 from engine.model.plan import Budget, PlanItem
 from engine.model.vocabulary import SOURCES
 from engine.model.workload import Workload
@@ -24,7 +30,7 @@ class Run:
     streams: dict[str, bytes]
     labels: list
     collected: Collected
-    error: Exception | None = None
+    error: ConnectorError | None = None
 
 
 class ConnectorContract(ABC):
@@ -58,7 +64,7 @@ class ConnectorContract(ABC):
                 labels.append(stream.label)
                 assert stream.label.uri not in streams, "one uri, one stream"
                 streams[stream.label.uri] = body
-        except Exception as raised:  # the tests look at it
+        except ConnectorError as raised:  # the tests look at it
             error = raised
         return Run(streams, labels, collected, error)
 

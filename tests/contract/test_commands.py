@@ -49,5 +49,5 @@ def test_a_program_that_is_not_there_is_not_configured():
 
 
 def test_arguments_are_not_interpreted():
-    out = LocalCommands().run(python("import sys; print(sys.argv[1])") + ["$(id)"], timeout_s=10)
+    out = LocalCommands().run([*python("import sys; print(sys.argv[1])"), "$(id)"], timeout_s=10)
     assert out == b"$(id)\n"

@@ -3,6 +3,7 @@
 import threading
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import httpx
 import pytest
@@ -25,7 +26,7 @@ class Server(BaseHTTPRequestHandler):
     """Answers by path; `/busy-then-ok` is busy twice."""
 
     protocol_version = "HTTP/1.1"
-    seen: list[str] = []
+    seen: ClassVar[list[str]] = []
 
     def do_GET(self):
         Server.seen.append(self.path)
