@@ -29,6 +29,7 @@ from engine.rulebook.trial import read_text
 from functions.adapters.automata import FolderShelf
 from functions.adapters.rulebook import AUTOMATA
 from rootrank.commands.rule_diff import diff_command
+from rootrank.commands.rule_docs import docs_command
 from rootrank.commands.rule_options import (
     count,
     loaded_book,
@@ -52,6 +53,7 @@ def rules_command() -> None:
 
 
 rules_command.add_command(diff_command)
+rules_command.add_command(docs_command)
 
 
 @rules_command.command(name="check")

@@ -1,5 +1,6 @@
 """`rootrank rules`: what it prints, and the exit codes that scripts rely on."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,42 @@ def test_diff_says_what_changed_and_the_version_it_needs(folder: Path, tmp_path:
     )
     (new / "VERSION").write_text("1.1.0\n")
     assert _run("diff", folder, new).exit_code == 0
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@t", *arguments],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def test_diff_takes_a_git_revision_and_shows_verdicts_that_differ(
+    folder: Path, tmp_path: Path
+) -> None:
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "add", "-A")
+    _git(tmp_path, "commit", "-qm", "one")
+    path = folder / "gpu/bus_loss.yaml"
+    path.write_text(path.read_text().replace("domain: gpu", "domain: pcie"), encoding="utf-8")
+    (folder / "VERSION").write_text("1.1.0\n", encoding="utf-8")
+    bundle = tmp_path / "corpus" / "one"
+    bundle.mkdir(parents=True)
+    (bundle / "workload.yaml").write_text(
+        "workload: {scheduler: none, job_id: a, state: FAILED, nodes: [node-001]}\n"
+        "evidence: [{path: k.log, source: syslog, node: node-001}]\n",
+        encoding="utf-8",
+    )
+    line = "Jan 1 00:00:00 node-001 kernel: NVRM: GPU at PCI:0000:3b:00 has fallen off the bus.\n"
+    (bundle / "k.log").write_text(line, encoding="utf-8")
+    result = _run("diff", "HEAD", "--rules", folder, "--corpus", tmp_path / "corpus")
+    assert result.exit_code == 0, result.output
+    assert "changed  gpu/bus_loss (minor): domain" in result.output
+    assert "domain: gpu -> pcie" in result.output
+    assert "corpus   1 of 1 verdicts differ" in result.output
+
+
+def test_diff_of_an_unknown_revision_is_bad_usage(folder: Path, tmp_path: Path) -> None:
+    _git(tmp_path, "init", "-q")
+    result = _run("diff", "no-such-revision", "--rules", folder)
+    assert result.exit_code == 2
+    assert "neither a folder nor a git revision" in result.output

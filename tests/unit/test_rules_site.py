@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rule_texts import CAUSE, FAMILY, SYMPTOM, TIMEOUT, rule
 
 from engine.rulebook.book import Rulebook
 from engine.rulebook.compile import compile_rules
@@ -11,7 +12,6 @@ from engine.rulebook.problem import RulesError
 from engine.rulebook.site import with_site
 from rootrank.commands.attribute import attribute_command
 from rootrank.commands.rules import rules_command
-from tests.unit.rule_texts import CAUSE, FAMILY, SYMPTOM, TIMEOUT, rule
 
 EXTRA = """\
 id: site/fan_stopped
