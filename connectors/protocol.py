@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from engine.model.plan import PlanItem
 from engine.model.stream import StreamLabel
-from engine.model.vocabulary import Runner, Source, Trust
+from engine.model.vocabulary import CoverageState, Runner, Source, Trust
 from engine.model.workload import Workload
 
 
@@ -74,13 +74,16 @@ class ByteStream(Protocol):
 class Collected:
     """What a connector says beside its streams; filled while they are read.
 
-    `cursor` is where the next run goes on, set when a budget ends the reading.
+    `cursor` is where the next run goes on, set when a budget ends the reading. `coverage` is what
+    the source itself knows of its answer: `empty` where a positive control shows that there is
+    such a stream, `unverified` where nothing proves it, `filtered` where not all was asked for.
     """
 
     requests: int = 0
     paths_missing: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     cursor: str | None = None
+    coverage: CoverageState | None = None
 
 
 class Connector(Protocol):

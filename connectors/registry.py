@@ -10,12 +10,16 @@ import httpx
 
 from connectors.allowance import Allowance
 from connectors.command import CommandRunner, LocalCommands
+from connectors.endpoint import HttpEndpoint, Secret
 from connectors.http_source import HttpSource
 from connectors.protocol import ProbedConnector, SourceNotConfiguredError
 from connectors.schedulers.slurm import SlurmBackend, SlurmConnector
 from connectors.schedulers.slurm_commands import SlurmPrograms
 from connectors.schedulers.slurm_rest import SlurmService
-from connectors.site import Cluster, HttpEndpoint, Secret, Site, SlurmCommands, SlurmRest
+from connectors.site import Cluster, Site, SlurmCommands, SlurmRest
+from connectors.telemetry.file_store import AbsentFiles, FileStore, LocalFiles
+from connectors.telemetry.files import FilesConnector
+from connectors.telemetry.settings import FileSource
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,6 +31,7 @@ class Outside:
     pause: Callable[[float], None] = time.sleep
     commands: Callable[[Mapping[str, str]], CommandRunner] = LocalCommands
     transport: httpx.BaseTransport | None = None
+    buckets: Callable[[str], FileStore] | None = None
 
 
 def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedConnector]:
@@ -36,6 +41,7 @@ def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedC
     for cluster in site.clusters:
         if cluster.slurm is not None:
             found.append(slurm_connector(cluster, outside))
+        found += [files_connector(cluster, each, outside) for each in cluster.files]
     return found
 
 
@@ -65,6 +71,18 @@ def slurm_connector(cluster: Cluster, outside: Outside) -> SlurmConnector:
     return SlurmConnector(
         cluster.name, target, make, clock=outside.clock, pause=outside.pause, budget=cluster.budget
     )
+
+
+def files_connector(cluster: Cluster, settings: FileSource, outside: Outside) -> FilesConnector:
+    """Return the connector of one entry of `files`."""
+    store: FileStore
+    if not settings.root.startswith("s3://"):
+        store = LocalFiles(Path(settings.root))
+    elif outside.buckets is not None:
+        store = outside.buckets(settings.root)
+    else:
+        store = AbsentFiles(settings.root, "no way to S3 from here")
+    return FilesConnector(cluster.name, settings, store, outside.clock, outside.pause)
 
 
 def http_client(

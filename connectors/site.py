@@ -8,10 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from connectors.endpoint import HttpEndpoint, Secret
 from connectors.protocol import ConnectorError
 from connectors.strict_yaml import Placed, StrictYamlError, read_yaml
+from connectors.telemetry.settings import (
+    MODELS,
+    FileSource,
+    LokiSource,
+    PrometheusSource,
+)
 from engine.model.contract import StrictDocument
 from engine.model.plan import Budget
 
@@ -20,35 +27,6 @@ VERSION: Final = 1
 
 class SiteError(ConnectorError):
     """A `sources.yaml` that cannot be used; all its problems, one a line."""
-
-
-class Secret(StrictDocument):
-    """Where a token is: exactly one of a file and an environment variable."""
-
-    file: str | None = None
-    env: str | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> "Secret":
-        if (self.file is None) == (self.env is None):
-            raise ValueError("give either file or env")
-        return self
-
-
-class HttpEndpoint(StrictDocument):
-    """An address with what it takes to be let in. Seconds for one answer."""
-
-    url: str
-    token: Secret | None = None
-    ca_file: str | None = None
-    timeout_s: Annotated[float, Field(gt=0, le=300)] = 30.0
-
-    @field_validator("url")
-    @classmethod
-    def _http(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://", "unix:")):
-            raise ValueError("must start with http://, https:// or unix:")
-        return value.rstrip("/")
 
 
 class SlurmCommands(StrictDocument):
@@ -105,7 +83,17 @@ class Cluster(StrictDocument):
     name: str = Field(min_length=1, max_length=128)
     slurm: SlurmSource | None = None
     kubernetes: KubernetesSource | None = None
+    files: tuple[FileSource, ...] = ()
+    prometheus: PrometheusSource | None = None
+    loki: LokiSource | None = None
     budget: Budget = Budget()
+
+    @model_validator(mode="after")
+    def _distinct_files(self) -> "Cluster":
+        names = [each.name for each in self.files]
+        if len(set(names)) < len(names):
+            raise ValueError("two entries of files share one name")
+        return self
 
 
 class Site(StrictDocument):
@@ -176,7 +164,7 @@ def _problems(error: ValidationError, placed: Placed, shown: str) -> Iterator[st
 
 _MODELS: tuple[type[BaseModel], ...] = (
     Secret, HttpEndpoint, SlurmCommands, SlurmRest, KubernetesApi, InCluster, Kubeconfig, Cluster,
-    Site, Budget,
+    Site, Budget, *MODELS,
 )  # fmt: skip
 _KNOWN = sorted({field for model in _MODELS for field in model.model_fields})
 _KINDS = frozenset({"commands", "rest", "api", "in_cluster", "kubeconfig"})

@@ -5,9 +5,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from connectors.endpoint import Secret
 from connectors.protocol import SourceNotConfiguredError
 from connectors.registry import read_secret
-from connectors.site import Secret, SiteError, read_site
+from connectors.site import SiteError, read_site
 from rootrank.cli import main
 
 GOOD = """\
