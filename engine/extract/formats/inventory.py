@@ -24,10 +24,12 @@ _QUERY_GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d
 _QUERY_FIELD = re.compile(r"^ {1,24}([A-Z][\w ()/.-]{0,60}?) {1,60}: (.{0,200})$")
 _BAD_VALUE = re.compile(
     r"ERR!|Unknown Error|GPU requires reset|GPU is lost|Reset Required|\bYes\b|\bFailed\b|\bFault"
+    r"|^(?:Drain and )?Reset$|\bReboot\b"
 )
 _UNHEALTHY_QUERY = frozenset({
     "Pending", "Pending Page Blacklist", "Remapping Failure Occurred", "GPU Reset Status",
-    "Reset Required", "Drain and Reset Recommended", "State", "Status", "Fabric State",
+    "Reset Required", "GPU Recovery Action", "Drain and Reset Recommended", "State", "Status",
+    "Fabric State",
 })  # fmt: skip
 _CA = re.compile(r"^CA '([\w.-]{1,40})'")
 _PORT = re.compile(r"^\s{0,8}Port (\d{1,3}):")
