@@ -51,7 +51,7 @@ def judge(score: Score) -> str:
     if score.falsely_accused:
         return "falsely accused"
     if score.right:
-        terminal, domain, level, _ = score.got.split("/", 3)
+        _, domain, level, _ = score.got.split("/", 3)
         wanted = score.want.split("/")
         left_open = domain == "unknown" or level in OPEN_QUALITY
         is_closed_case = wanted[1] not in ("unknown", "none") and wanted[2] not in OPEN_QUALITY
@@ -121,9 +121,9 @@ def page(outcomes: list[Outcome]) -> str:
         "- **hedged**: the labels name a cause, the verdict leaves it open.",
         "- **right**: everything else. A bundle counts once, as the worst that is true of it.", "",
         "The lab's labels come from what its injector did ([lab.md](lab.md)); the corpus and the",
-        "blind bundles are re-created from public reports and labelled by hand from their evidence.",
-        "The rules were written with the corpus in view; the blind bundles were labelled by people",
-        "who had not seen the rules. The lab's faults were made without a GPU.", "",
+        "blind bundles are re-created from public reports and labelled by hand from their",
+        "evidence. The rules were written with the corpus in view; the blind bundles were",
+        "labelled by people who had not seen the rules. The lab's faults need no GPU.", "",
         *table("set", sets), "",
     ]  # fmt: skip
     for folder, members in sets.items():
@@ -155,7 +155,8 @@ def main() -> int:
     for each in outcomes:
         if each.word in ("wrong", "falsely accused"):
             print(
-                f"{each.word}: {each.folder}/{each.name}: got {each.got}, want {each.want} {each.note}"
+                f"{each.word}: {each.folder}/{each.name}: "
+                f"got {each.got}, want {each.want} {each.note}"
             )
     if options.write:
         options.write.write_text(page(outcomes) + "", encoding="utf-8")

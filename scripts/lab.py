@@ -1,6 +1,7 @@
 """Runs the fault lab: real failures with known causes, each kept as a bundle.
 
     python scripts/lab.py run [--kind K] [--core] [--runs N] [--seed N] [--out DIR] [--jobs N]
+                               [--missing]
     python scripts/lab.py kinds
     python scripts/lab.py relabel [--out DIR]     # expected.yaml anew from truth.yaml
 
@@ -73,7 +74,11 @@ def run_all(options: argparse.Namespace) -> int:
             print(f"skipped {kind.name}: needs {', '.join(missing)}", flush=True)
             continue
         count = options.runs or (1 if options.core else kind.runs)
-        work += [(kind, index) for index in range(count)]
+        work += [
+            (kind, index)
+            for index in range(count)
+            if not (options.missing and (options.out / f"{kind.name}-{index + 1}").is_dir())
+        ]
     started = time.monotonic()
     with ThreadPoolExecutor(options.jobs) as pool:
         futures = {
@@ -106,6 +111,7 @@ def main() -> int:
     run.add_argument("--kind", action="append")
     run.add_argument("--core", action="store_true")
     run.add_argument("--runs", type=int, default=0, help="runs a kind (default: the kind's own)")
+    run.add_argument("--missing", action="store_true", help="only what is not in --out yet")
     run.add_argument("--seed", type=int, default=1)
     run.add_argument("--jobs", type=int, default=3)
     run.add_argument("--out", type=Path, default=ROOT / ".rootrank" / "lab")

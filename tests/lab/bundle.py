@@ -83,8 +83,8 @@ def redact(text: str, run: Run) -> str:
     library = sysconfig.get_path("stdlib")
     base = Path(sys.base_prefix)
     for old, new in (
-        (str(run.work), "/workspace/run"), (str(VENV), "/opt/venv"), (library, "/usr/lib/python3.11"),
-        (str(base), "/usr"),
+        (str(run.work), "/workspace/run"), (str(VENV), "/opt/venv"),
+        (library, "/usr/lib/python3.11"), (str(base), "/usr"),
     ):  # fmt: skip
         text = text.replace(old, new)
     return re.sub(r"/tmp/torchelastic_\w+", "/tmp/torchelastic_0", text)

@@ -12,7 +12,8 @@ SILENT = Label(
 )  # fmt: skip
 NEVER_MET = Label(
     "unknown", also=("network", "operator", "framework"), quality="ambiguous",
-    also_quality=("insufficient", "probable"), also_terminal=("cancelled", "not_started", "timeout"),
+    also_quality=("insufficient", "probable"),
+    also_terminal=("cancelled", "not_started", "timeout"),
     innocent=(*OTHERS, "application"),
     why="The nodes never met; the evidence does not tell a firewall from a node that never came.",
 )  # fmt: skip
@@ -111,7 +112,8 @@ def host_name_unknown(run: Run) -> None:
 @kind(
     Label(
         "operator", also=("network", "framework"), quality="probable",
-        also_quality=("definitive", "ambiguous"), names_ranks=True, innocent=(*OTHERS, "application"),
+        also_quality=("definitive", "ambiguous"), names_ranks=True,
+        innocent=(*OTHERS, "application"),
         also_terminal=("not_started",),
         why="The setting names an interface that does not exist.",
     )

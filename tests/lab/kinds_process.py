@@ -1,9 +1,11 @@
 """Faults that happen to processes: signals, memory, hangs, data-loader workers."""
 
+import contextlib
 import os
 import random
 import signal
 import time
+from functools import partial
 
 from tests.lab.registry import HARDWARE, OPEN, Label, kind
 from tests.lab.run import Run
@@ -308,7 +310,7 @@ def _feed(run: Run, path: object, text: str) -> None:
             time.sleep(0.2)
             continue
         os.write(handle, text.encode())
-        run.at_end(lambda: os.close(handle))
+        run.at_end(partial(os.close, handle))
         return
 
 
@@ -345,10 +347,8 @@ def rank_too_slow(run: Run) -> None:
     pid = run.ranks_pids()[victim]
     os.kill(pid, signal.SIGSTOP)
     time.sleep(9)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
-    except ProcessLookupError:
-        pass
     run.finish(75)
 
 

@@ -20,7 +20,7 @@ SCRIPT = """\
 #!/bin/bash
 export MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 WORLD_SIZE=$SLURM_NTASKS GLOO_SOCKET_IFNAME=lo
 export PATH={venv}/bin:$PATH
-srun {srun} bash -c 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID; exec python -u train.py {options}'
+srun {srun} bash -c 'export RANK=$SLURM_PROCID; exec python -u train.py {options}'
 """
 
 
@@ -83,9 +83,9 @@ class Job:
                 environ = file.read().split(b"\0")
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 words = file.read()
-            if f"SLURM_PROCID={rank}".encode() in environ and b"train.py" in words:
-                if not words.startswith(b"bash"):
-                    return pid
+            is_rank = f"SLURM_PROCID={rank}".encode() in environ and b"train.py" in words
+            if is_rank and not words.startswith(b"bash"):
+                return pid
         raise RuntimeError(f"no process of rank {rank}")
 
     def finish(self, within: float = 60, states: tuple[str, ...] = DONE) -> None:
@@ -117,7 +117,8 @@ class Job:
 @kind(
     Label(
         "scheduler", also=("operator",), also_quality=("probable",), terminal="timeout",
-        innocent=(*SCHEDULED, "application"), why="The job ran into its time limit while it trained.",
+        innocent=(*SCHEDULED, "application"),
+        why="The job ran into its time limit while it trained.",
     ),
     needs=NEEDS,
 )  # fmt: skip
@@ -170,7 +171,8 @@ def slurm_preempted(run: Run) -> None:
 
 @kind(
     Label(
-        "host", also=("unknown", "scheduler"), also_quality=("probable", "ambiguous", "insufficient"),
+        "host", also=("unknown", "scheduler"),
+        also_quality=("probable", "ambiguous", "insufficient"),
         terminal="node_fail", names_nodes=True, may_name_nodes=True,
         innocent=(*HARDWARE, "application", "storage", "operator"),
         why="Slurm records that the node stopped answering.",
@@ -264,7 +266,8 @@ def _good_lines(run: Run) -> list[str]:
 
 @kind(
     Label(
-        "operator", also=("scheduler", "application", "storage"), also_quality=("probable", "ambiguous"),
+        "operator", also=("scheduler", "application", "storage"),
+        also_quality=("probable", "ambiguous"),
         also_terminal=("not_started",),
         innocent=(*HARDWARE, "host", "network"), why="srun could not execute the program.",
     ),

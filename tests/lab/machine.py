@@ -82,9 +82,10 @@ class Group:
             try:
                 self.path.rmdir()
                 self.path.parent.rmdir()
-                return
             except OSError:
                 time.sleep(0.05)
+            else:
+                return
 
 
 class Network:

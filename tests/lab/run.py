@@ -218,13 +218,15 @@ class Run:
         assert self.network is not None
         log = self.work / f"{self.names[node]}.log"
         inner = f'hostname {self.names[node]}\n{setup}\nexec "$@"'
+        space = self.network.spaces[node]
         outer = (
             f"echo $$ > {self.groups[node].path}/cgroup.procs\n"
-            f"exec ip netns exec {self.network.spaces[node]} unshare --uts sh -c '{inner}' sh \"$@\""
+            f"exec ip netns exec {space} unshare --uts sh -c '{inner}' sh \"$@\""
         )
         base = {
             "PATH": f"{VENV}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8",
-            "HOSTNAME": self.names[node], "GLOO_SOCKET_IFNAME": "eth0" if len(self.names) > 1 else "lo",
+            "HOSTNAME": self.names[node],
+            "GLOO_SOCKET_IFNAME": "eth0" if len(self.names) > 1 else "lo",
         }  # fmt: skip
         with log.open("ab") as sink:
             process = subprocess.Popen(

@@ -111,8 +111,8 @@ class Cluster:
 
     def _write(self, preempt: str, first_job: int) -> None:
         top = self.top
-        owners = {"etc": "slurm", "log": "slurm", "run": "slurm", "state": "slurm", "munge": "munge",
-                  "db": "mysql", "spool": "root"}  # fmt: skip
+        owners = dict.fromkeys(("etc", "log", "run", "state"), "slurm")
+        owners |= {"munge": "munge", "db": "mysql", "spool": "root"}
         for folder, owner in owners.items():
             (top / folder).mkdir(mode=0o755)
             shutil.chown(top / folder, owner)

@@ -192,7 +192,7 @@ def update(model, lr):
     with torch.no_grad():
         for each in model.parameters():
             if each.grad is not None:
-                each -= lr * each.grad
+                each.sub_(lr * each.grad)
 
 
 def open_data(options, rank):
@@ -205,7 +205,7 @@ def open_data(options, rank):
 
 def train(options, rank):
     model, start = build(options)
-    held, loader = open_data(options, rank)
+    shards, loader = open_data(options, rank)
     kept, skipped, batches = [], 0, iter(loader)
     loss_function = nn.MSELoss()
     for step in range(start + 1, options.steps + 1):
@@ -241,6 +241,8 @@ def train(options, rank):
         log.info("step %d/%d loss %.4f lr %g", step, options.steps, loss.item(), options.lr)
         time.sleep(max(0.0, options.pace - (time.monotonic() - began)))
     log.info("training finished after %d steps, %d skipped", options.steps, skipped)
+    for shard in shards:
+        shard.close()
 
 
 def main():
