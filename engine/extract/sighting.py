@@ -47,7 +47,7 @@ class SegmentScan:
         self._window = Window(demultiplexer, self._stamps)
         self._summariser = Summariser(label, self._window)
         self._hit_lines: dict[int, HitLines] = {}
-        self._seen_blocks: dict[tuple[int, int], set[tuple[int, str]]] = {}
+        self._seen_blocks: dict[tuple[int, int], set[tuple[object, ...]]] = {}
         self._blocks: dict[tuple[str, tuple[int, int]], Block | None] = {}
         self._has_reports = any(
             item.block == "elastic_report" and label.source in item.sources
@@ -188,15 +188,16 @@ class SegmentScan:
             return
         if block.is_ignored:
             return
+        failures = _failures_told(block, line)
         seen = self._seen_blocks.setdefault(block.key, set())
-        mark = (reader.signature.index, reading.symptom)
+        mark = (reader.signature.index, reading.symptom, *(each.lines[0].key for each in failures))
         if mark in seen and kind in ("python_traceback", "elastic_report", "oom_report"):
             return
         seen.add(mark)
         if kind == "python_traceback" and HEADER in line.text and self._is_claimed(block, reader):
             return
-        if block.failures:
-            for failure in block.failures:
+        if failures:
+            for failure in failures:
                 self._see_failure(reader, reading, identity, failure)
             return
         fields = {**block.fields, **reading.fields}
@@ -304,6 +305,12 @@ class SegmentScan:
             ),
             stream,
         )
+
+
+def _failures_told(block: Block, line: Line) -> list[Failure]:
+    """The rows of a failure table that a hit speaks of: its own row, or all from the heading."""
+    own = [each for each in block.failures if any(item.key == line.key for item in each.lines)]
+    return own or block.failures
 
 
 def _excerpt(text: str, start: int) -> str:

@@ -94,3 +94,38 @@ def test_a_ray_task_error_is_read_down_to_what_the_task_raised() -> None:
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.5 GiB\n"
     )
     assert _candidates(text) == ["cuda_oom"]
+
+
+TABLE = """\
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2025-01-01_10:00:01
+  host      : node-1
+  rank      : 1 (local_rank: 1)
+  exitcode  : -15 (pid: 102)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 102
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2025-01-01_10:00:00
+  host      : node-1
+  rank      : 0 (local_rank: 0)
+  exitcode  : -9 (pid: 101)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 101
+============================================================
+"""
+
+
+def test_a_row_of_the_failure_table_tells_of_its_own_rank_only() -> None:
+    label = StreamLabel(uri="job.log", source="applog", trust="workload", nodes=("node-1",))
+    found = extract_stream(io.BytesIO(TABLE.encode()).read, label, _context()).observations
+    exits = {o.symptom: set() for o in found}
+    for o in found:
+        exits[o.symptom].add(o.entity.rank)
+    assert exits["worker_sigkilled"] == {0}
+    assert exits["worker_sigterm"] == {1}
