@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.extract.scanner import Scanner, build_scanner
-from engine.model.verdict import Verdict
 from engine.model.vocabulary import DOMAINS, SOURCES
 from engine.rulebook.artifact import encode_artifact
 from engine.rulebook.book import Rulebook
@@ -38,7 +37,8 @@ from rootrank.commands.rule_options import (
     rules_option,
     site_option,
 )
-from rootrank.rule_cases import AttributeBundle, CaseResult, run_cases
+from rootrank.rule_cases import CaseResult, run_cases
+from rootrank.rule_coverage import CaseWatch, cover
 
 if TYPE_CHECKING:
     from rootrank.rule_samples import SampleRun
@@ -122,7 +122,8 @@ def test_command(
         raise click.UsageError("\n".join(f"{top.name}/{problem}" for problem in problems))
     scanner = build_scanner(book)
     chosen = [case for case in cases if _is_chosen(case, paths, top)]
-    results = run_cases(chosen, attribute_bundle=_attribution(book, scanner))
+    watch = CaseWatch(book, scanner)
+    results = run_cases(chosen, attribute_bundle=watch.attribute)
     tried = [rule for rule in rules if _is_below(rule.path, paths, top)]
     samples = _run_samples(tried, book, scanner)
     failed = [result for result in results if not result.passed]
@@ -135,6 +136,8 @@ def test_command(
         f"{count(samples.texts, 'sample')}: {len(samples.problems)} wrong",
         err=True,
     )
+    all_rules = rules if site is None else [*loaded_rules(folder), *rules]
+    click.echo(str(cover(tried, all_rules, watch=watch)), err=True)
     if not results and not samples.texts:
         click.echo("nothing ran, which proves nothing: that is a failure", err=True)
     if failed or samples.problems or not (results or samples.texts):
@@ -143,15 +146,6 @@ def test_command(
 
 def _site_documents(site: Path, folder: Path) -> Iterable[LoadedRule]:
     return read_site(site_files(site), loaded_book(folder)).rules
-
-
-def _attribution(book: Rulebook, scanner: Scanner) -> AttributeBundle:
-    def attribute_bundle(path: Path) -> Verdict:
-        from rootrank.commands.attribute import attribute_path  # noqa: PLC0415  only here
-
-        return attribute_path(path, book=book, scanner=scanner)
-
-    return attribute_bundle
 
 
 def _run_samples(rules: Iterable[LoadedRule], book: Rulebook, scanner: Scanner) -> "SampleRun":
