@@ -10,15 +10,16 @@ stamp (behind a rank or NCCL prefix perhaps). The rest is read in full by `Segme
 ways come to the same observations.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from engine.extract.blocks import MAX_LINE_CHARS
 from engine.extract.demux import Demultiplexer, Identity
-from engine.extract.frames import Frame, FrameReader, Shape, stamp_text
+from engine.extract.frames import UNDATED, Frame, FrameReader, Shape, stamp_text
 from engine.extract.recognise import Reading, SignatureReader
+from engine.extract.scanner import Hits
 from engine.extract.segment import Segment
-from engine.extract.stamps import StampReader
 from engine.extract.subject import (
     ENTITY_FIELDS,
     POINTERS,
@@ -28,9 +29,10 @@ from engine.extract.subject import (
     stream_of,
 )
 from engine.extract.tally import Entry, Key, Sighting, Tally, Unread
+from engine.extract.traceback import HEADER
+from engine.extract.window import Window
 from engine.model.observation import Entity, When
 from engine.model.stream import StreamLabel
-from engine.rulebook.book import SignatureDef
 
 if TYPE_CHECKING:
     from engine.extract.session import ExtractContext
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _MAX_KNOWN: Final = 65_536
 _MAX_WRITERS: Final = 32_768
 _MAX_SHAPES: Final = 4096
+_HEADER: Final = HEADER.encode()
 _DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
 
 Left = list[tuple[int, int, int, int]]  # line start, line end, signature, end of the match
@@ -60,18 +63,27 @@ class _Kind:
         "fields",
         "flags",
         "names_entity",
+        "reader",
         "reads_pointers",
         "signature",
         "symptom",
         "values",
     )
 
-    def __init__(self, signature: SignatureDef, reading: Reading, label: StreamLabel) -> None:
-        fields = reading.fields
+    def __init__(
+        self,
+        reader: SignatureReader,
+        reading: Reading,
+        label: StreamLabel,
+        *,
+        flags: tuple[str, ...],
+    ) -> None:
+        fields, signature = reading.fields, reader.signature
+        self.reader = reader
         self.signature = signature
         self.symptom = reading.symptom
         self.fields = fields
-        self.flags = flags_of(signature, label)
+        self.flags = (*flags, *flags_of(signature, label))
         self.names_entity = not ENTITY_FIELDS.isdisjoint(fields)
         self.values = tuple([fields.get(name, "") for name in signature.identity])
         self.reads_pointers = not POINTERS.isdisjoint(signature.identity)
@@ -92,13 +104,9 @@ class _Known:
         kind, writer = self.kind, self.writer
         values = kind.values
         if kind.reads_pointers and writer.pointers:
-            fields = self._fields()
+            fields = {**self.writer.pointers, **kind.fields}
             values = tuple([fields.get(name, "") for name in kind.signature.identity])
         return kind.signature.index, kind.symptom, writer.stream, self._entity(), values
-
-    def _fields(self) -> dict[str, str]:
-        fields = self.kind.fields
-        return {**self.writer.pointers, **fields} if self.writer.pointers else fields
 
     def _entity(self) -> Entity:
         if self.kind.names_entity:
@@ -108,11 +116,15 @@ class _Known:
     def sighting(self, item: Unread) -> Sighting:
         """Read a line that was put off."""
         kind = self.kind
-        signature = kind.signature
+        signature, text = kind.signature, item[1].decode()
+        reading = None if kind.reader.captures_nothing else kind.reader.read(text)
+        fields = kind.fields if reading is None else reading.fields
+        if self.writer.pointers:
+            fields = {**self.writer.pointers, **fields}
         return Sighting(
             signature.index, signature.rule, signature.name, kind.symptom, "match",
-            self._entity(), self._fields(), signature.identity, self.at.when(item),
-            (item[4], item[2], item[5]), item[1].decode(), 1, kind.flags,
+            self._entity(), fields, signature.identity, self.at.when(item),
+            (item[4], item[2], item[5]), text, 1, kind.flags,
         )  # fmt: skip
 
 
@@ -123,21 +135,24 @@ class Express:
         self,
         label: StreamLabel,
         context: "ExtractContext",
+        window: Window,
         demultiplexer: Demultiplexer,
         *,
-        stamps: StampReader,
         tally: Tally,
-        slow_rules: frozenset[str],
+        generic: frozenset[str],
+        is_in_block: Callable[[Segment, int], bool],
     ) -> None:
         self.label = label
-        self.stamps = stamps
+        self.stamps = window.stamps
+        self._window = window
+        self._is_in_block = is_in_block
         self.tally = tally
         self._scanner = context.scanner
-        self._slow_rules = slow_rules
+        self._generic = generic
         self._demultiplexer = demultiplexer
         self._frames = FrameReader(label, has_srun=demultiplexer.has_srun)
         self._is_open = not demultiplexer.has_hosts
-        self._plans: dict[int, tuple[SignatureReader, str]] = {}
+        self._plans: dict[int, tuple[SignatureReader, str, bool]] = {}
         self._kinds: dict[tuple[object, ...], _Kind | None] = {}
         self._writers: dict[bytes, _Writer | None] = {}
         self._shapes: set[Shape] = set()
@@ -156,7 +171,9 @@ class Express:
         frame: Frame | None = None
         raw = b""
         place: tuple[int, int, int] | None = None
-        for end, index in segment.hits:
+        alone = False
+        hits = segment.hits
+        for number, (end, index) in enumerate(hits):
             if end > stop:
                 start = data.rfind(b"\n", 0, end) + 1
                 stop = data.find(b"\n", end, limit)
@@ -166,49 +183,75 @@ class Express:
                 raw = data[start:stop]
                 frame = self._frame(raw)
                 place = None
+                if frame is not None and frame[1] is UNDATED:
+                    if self._is_in_block(segment, start):
+                        frame = None
+                    alone = self._is_alone(hits, number, stop)
             elif index in seen:
                 continue
             else:
                 seen.append(index)
-            known = self._find(index, raw, frame) if frame is not None else None
+            known = self._find(index, raw, frame, alone=alone) if frame is not None else None
             if known is None or frame is None:
                 left.append((start, stop, index, end))
             elif known is not _NOTHING:
-                number, offset, length = place = place or segment.locate(start, stop)
+                line, offset, length = place = place or segment.locate(start, stop)
                 _, shape, stamp = frame
                 self._serial = serial = self._serial + 1
-                known.entry.take(shape, (stamp, raw, offset, serial, number, length, known, shape))
+                known.entry.take(shape, (stamp, raw, offset, serial, line, length, known, shape))
         return left
+
+    def _is_alone(self, hits: Hits, number: int, stop: int) -> bool:
+        """Whether no signature of another than the generic rules hits the line."""
+        while number < len(hits) and hits[number][0] <= stop:
+            if self._scanner.reader(hits[number][1]).signature.rule not in self._generic:
+                return False
+            number += 1
+        return True
 
     def _frame(self, raw: bytes) -> Frame | None:
         """The frame of a line that is plain and dated as it looks; else None."""
         if not raw.isascii() or len(raw) > MAX_LINE_CHARS or not self._is_open or raw[-1:] == b"\r":
             return None
         frame = self._frames.read(raw)
+        if frame is None and self._window.is_spent:
+            return self._frames.read_undated(raw)
         if frame is None or (frame[1] not in self._shapes and not self._check(raw, frame)):
             return None
         self._last = raw
         return frame
 
-    def _find(self, index: int, raw: bytes, frame: Frame) -> "_Known | None":
+    def _find(self, index: int, raw: bytes, frame: Frame, *, alone: bool) -> "_Known | None":
         """What counts a hit: None where it has to be read in full, `_NOTHING` where it is none."""
         plan = self._plans.get(index)
         if plan is None:
             plan = self._plans[index] = self._plan(index)
-        reader, how = plan
+        reader, how, reads_blocks = plan
         said: tuple[object, ...]
+        flags: tuple[str, ...] = ()
+        if reads_blocks:
+            if frame[1] is not UNDATED:
+                return None
+            # nothing round the line can be looked at any more: the header stands for its block
+            if _HEADER in raw:
+                if not alone or b"\\n" in raw:
+                    return None
+                flags = ("truncated",)
+            elif reader.signature.rule in self._generic and not alone:
+                return None
         if how == "constant":
-            said = (index,)
+            said = (index, flags)
         elif how == "groups":
-            groups = reader.groups(raw.decode())
-            if groups is None:
+            decisive = reader.decisive(raw.decode())
+            if decisive is None:
                 return _NOTHING
-            said = (index, groups)
+            said = (index, flags, decisive)
         elif how == "text":
             reading = reader.read(raw.decode())
             if reading is None:
                 return _NOTHING
-            said = (index, reading.symptom, *reading.fields.items())
+            decisive = tuple([reading.fields.get(name) for name in reader.decisive_names])
+            said = (index, flags, reading.symptom, decisive)
         else:
             return None
         known = self._known.get((said, frame[0]))
@@ -216,7 +259,7 @@ class Express:
             writer = self._writer(raw, frame)
             if writer is None:
                 return None
-            kind = self._kind(said, reader, raw)
+            kind = self._kind(said, reader, raw, flags=flags)
             if kind is None:
                 return _NOTHING
             if self._knows_all and self.tally.is_full(index):
@@ -224,14 +267,21 @@ class Express:
             known = self._learn((said, frame[0]), kind, writer)
         return known
 
-    def _kind(self, said: tuple[object, ...], reader: SignatureReader, raw: bytes) -> _Kind | None:
+    def _kind(
+        self,
+        said: tuple[object, ...],
+        reader: SignatureReader,
+        raw: bytes,
+        *,
+        flags: tuple[str, ...],
+    ) -> _Kind | None:
         """What the captures come to; None where the signature does not hold with them."""
         if said not in self._kinds:
             if len(self._kinds) >= _MAX_KNOWN:
                 self._kinds.clear()
             reading = reader.read(raw.decode())
             self._kinds[said] = (
-                None if reading is None else _Kind(reader.signature, reading, self.label)
+                None if reading is None else _Kind(reader, reading, self.label, flags=flags)
             )
         return self._kinds[said]
 
@@ -245,22 +295,25 @@ class Express:
     def when(self, item: Unread) -> When:
         """The time of a line that was put off."""
         stamp, shape = item[0], item[7]
+        if shape is UNDATED:
+            return self.stamps.attempt
         return self.stamps.read(stamp_text(shape, stamp)) or self.stamps.attempt
 
-    def _plan(self, index: int) -> tuple[SignatureReader, str]:
+    def _plan(self, index: int) -> tuple[SignatureReader, str, bool]:
         """How a signature is read here: its symptom and fields from its groups, or from the text.
 
         Where it captures nothing and the automaton decides as `extract` does, a hit says all.
         """
         reader = self._scanner.reader(index)
         signature = reader.signature
-        if signature.block or signature.rule in self._slow_rules:
-            return reader, "in full"
+        reads_blocks = signature.block is not None
+        if signature.block not in (None, "python_traceback"):
+            return reader, "in full", False
         if not reader.reads_groups_alone:
-            return reader, "text"
+            return reader, "text", reads_blocks
         if reader.captures_nothing and self._scanner.decides(index, self.label.source):
-            return reader, "constant"
-        return reader, "groups"
+            return reader, "constant", reads_blocks
+        return reader, "groups", reads_blocks
 
     def _writer(self, raw: bytes, frame: Frame) -> _Writer | None:
         """Who writes lines of this frame; None where the line is not as plain as it looks."""
@@ -298,12 +351,14 @@ class Express:
 
     def _is_dated_by(self, text: str, body: int, frame: Frame) -> bool:
         whole = self.stamps.read(text, body)
+        if frame[1] is UNDATED:
+            return whole is None
         return whole is not None and whole == self.stamps.read(stamp_text(frame[1], frame[2]))
 
     def close(self) -> None:
         """Show the stamp reader how far the lines put off reach; nothing is counted after this."""
         for shape, clocks in self.tally.spans().items():
-            for clock in clocks:
+            for clock in clocks if shape is not UNDATED else ():
                 self.stamps.read(stamp_text(shape, clock))
         for kept in (self._known, self._kinds, self._writers):
             kept.clear()

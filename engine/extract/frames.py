@@ -41,6 +41,9 @@ _SYSLOG: Final = re.compile(
     + rb"((?>Z|[+-]\d\d:?\d\d)?)( [\w.\-:]{1,128} [\w./\-@]{1,128}(?:\[\d{1,9}\])?: ?)"
 )  # fmt: skip
 _UPTIME: Final = re.compile(rb"((?:<\d{1,3}>)?\[)()( {0,12}\d{1,9}\.\d{2,9})()(\])")
+_UNDATED: Final = re.compile(_MARK + rb"{0,5}+" + _NCCL)
+_UNDATED_LABELLED: Final = re.compile(rb"(?> {0,6}\d{1,7}: ?)?+" + _MARK + rb"{0,5}+" + _NCCL)
+_CLOCK_LIKE: Final = re.compile(rb"\d:\d\d:\d|\d{10}")
 _NAMED_RANK: Final = re.compile(rb"\[(?:PG [^\]\n]{0,120} )?[Rr]ank:? \d{1,7}\]")
 _HEAD_BYTES: Final = 240
 
@@ -50,6 +53,7 @@ Frame = tuple[bytes, Shape, bytes]
 
 A shape is the date, the zone and the length; within it only the clock (or the uptime) differs.
 """
+UNDATED: Final[Shape] = (b"", b"", 0)
 
 
 class FrameReader:
@@ -59,6 +63,7 @@ class FrameReader:
         self._is_syslog = label.source == "syslog"
         # a rank before the line stands; only without one is a rank named further on looked for
         self._rank_starts = tuple(b"%c" % char for char in b" 0123456789") if has_srun else ()
+        self._undated = (_UNDATED_LABELLED if has_srun else _UNDATED).match
         self._match = (
             _SYSLOG.match if self._is_syslog else (_LABELLED if has_srun else _PLAIN).match
         )
@@ -84,6 +89,19 @@ class FrameReader:
             ):
                 key += named[0]
         return key, (date, zone, len(clock)), clock
+
+    def read_undated(self, raw: bytes) -> Frame | None:
+        """The frame of a line of a job's output that surely holds no stamp."""
+        if self._is_syslog or _CLOCK_LIKE.search(raw):
+            return None
+        match = self._undated(raw)
+        key = match[0] if match else b""
+        if b"NCCL" in raw:
+            key += b"\1"
+        if b"ank" in raw[:_HEAD_BYTES]:
+            named = _NAMED_RANK.search(raw, 0, _HEAD_BYTES)
+            key += b"\2" + (named[0] if named else b"")
+        return key, UNDATED, b""
 
 
 def stamp_text(shape: Shape, clock: bytes) -> str:

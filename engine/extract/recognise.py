@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from engine.extract.subject import ENTITY_FIELDS
 from engine.rulebook.book import FamilyCase, SignatureDef
 
 LONG_LINE_BYTES: Final = 8192
@@ -39,16 +40,25 @@ class SignatureReader:
         self._search = pattern.search
         self._unless = [re.compile(pattern, flags) for pattern in signature.unless]
         self._rows = [_row(case) for case in signature.family]
+        self._rows_of: dict[str, list[_Row]] = {}
+        for row in self._rows:
+            for code in sorted(row.codes):
+                self._rows_of.setdefault(code, []).append(row)
         self.reads_groups_alone = not self._unless and not any(
             row.match_text or row.unless_text for row in self._rows
         )
         """Whether what a line says depends on what `extract` captures and on nothing else."""
         self.captures_nothing = not pattern.groupindex and not signature.when
+        decisive = {*signature.identity, *ENTITY_FIELDS, signature.family_key, *signature.when}
+        for row in self._rows:
+            decisive.update(row.when)
+        self.decisive_names = sorted(name for name in pattern.groupindex if name in decisive)
+        self._decisive = [pattern.groupindex[name] for name in self.decisive_names]
 
-    def groups(self, text: str) -> tuple[str | None, ...] | None:
-        """What `extract` captures from `text`, None where it does not match."""
+    def decisive(self, text: str) -> tuple[str | None, ...] | None:
+        """The captures that symptom, entity and identity depend on; None without a match."""
         match = self._search(text)
-        return None if match is None else match.groups()
+        return None if match is None else tuple([match[number] for number in self._decisive])
 
     def read(self, text: str) -> Reading | None:
         """Return what `text` says, None where the signature does not hold."""
@@ -68,8 +78,8 @@ class SignatureReader:
         if not self._rows:
             return self.signature.symptom
         code = fields.get(self.signature.family_key or "", "")
-        for row in self._rows:
-            if code in row.codes and _row_holds(row, fields, text):
+        for row in self._rows_of.get(code, ()):
+            if _row_holds(row, fields, text):
                 return row.symptom
         return self.signature.symptom
 

@@ -7,6 +7,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+import stringzilla
+
 from engine.extract.blocks import MAX_LINE_CHARS, Block, assemble, joined
 from engine.extract.demux import Demultiplexer, Identity
 from engine.extract.elastic import Failure
@@ -30,6 +32,8 @@ _GSP_HISTORY: Final = b"RPC history (CPU -> GSP)"
 _HEAD_CHARS: Final = 65_536
 _MUTE_ROLES: Final = frozenset({"noise", "marker", "teardown"})  # these claim no traceback
 _TIMED_OUT_TEXT: Final = 1500
+_REMEMBERED: Final = 4096  # readings of short lines: floods repeat them
+_REMEMBERED_BYTES: Final = 512
 
 HitLines = dict[int, list[tuple[int, int]]]  # line start -> (signature, end of match)
 
@@ -49,6 +53,7 @@ class SegmentScan:
         self._hit_lines: dict[int, HitLines] = {}
         self._seen_blocks: dict[tuple[int, int], set[tuple[object, ...]]] = {}
         self._blocks: dict[tuple[str, tuple[int, int]], Block | None] = {}
+        self._readings: dict[tuple[int, str], Reading | None] = {}
         self._has_reports = any(
             item.block == "elastic_report" and label.source in item.sources
             for item in context.book.signatures
@@ -64,8 +69,8 @@ class SegmentScan:
 
     def _expressway(self, demultiplexer: Demultiplexer) -> Express:
         return Express(
-            self._label, self._context, demultiplexer,
-            stamps=self._stamps, tally=self._tally, slow_rules=self._generic,
+            self._label, self._context, self._window, demultiplexer,
+            tally=self._tally, generic=self._generic, is_in_block=self._is_in_block,
         )  # fmt: skip
 
     def run(self, segments: Iterator[Segment]) -> None:
@@ -86,6 +91,9 @@ class SegmentScan:
         if current is not None:
             self._process(current)
             self._summariser.tail(current)
+
+    def _is_in_block(self, segment: Segment, start: int) -> bool:
+        return ("python_traceback", (segment.offset, start)) in self._blocks
 
     def _begin(self, segment: Segment) -> None:
         head = decode_line(segment.data[: min(segment.end, _HEAD_CHARS)])
@@ -138,7 +146,7 @@ class SegmentScan:
 
     def _learn_boot_time(self, segment: Segment) -> None:
         """Read the driver's GSP history for what it says of the boot time."""
-        place = segment.data.find(_GSP_HISTORY, 0, segment.end)
+        place = stringzilla.find(memoryview(segment.data)[: segment.end], _GSP_HISTORY)
         if place >= 0:
             header = line_at(segment, place)
             for line, _ in self._window.forward(header, self._window.identity(header), lines=4):
@@ -164,6 +172,13 @@ class SegmentScan:
 
     def _read(self, reader: SignatureReader, line: Line, end: int) -> tuple[Reading | None, str]:
         start, stop = reading_window(line.start, line.end, end)
+        if stop - start <= _REMEMBERED_BYTES:
+            key = reader.signature.index, line.text
+            if key not in self._readings:
+                if len(self._readings) >= _REMEMBERED:
+                    self._readings.clear()
+                self._readings[key] = reader.read(line.text)
+            return self._readings[key], line.text
         if start == line.start and stop == line.end:
             return reader.read(line.text), line.text
         text = decode_line(line.segment.data[start:stop])

@@ -29,6 +29,11 @@ class Window:
         self._lines_left = WALK_LINES
         self._bytes_left = WALK_BYTES
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more neighbours will be looked at in this stream."""
+        return self._lines_left <= 0 or self._bytes_left <= 0
+
     def identity(self, line: Line) -> Identity:
         """Whose line it is."""
         return self._demultiplexer.read(line.text)
