@@ -121,7 +121,8 @@ def mount_hung(run: Run) -> None:
 
 SHM = Label(
     "operator", also=("host", "application"), also_quality=("probable", "ambiguous"),
-    names_ranks=True, innocent=(*OTHERS, "storage"), why="The loader's own advice: shared memory is too small.",
+    names_ranks=True, innocent=(*OTHERS, "storage"),
+    why="The loader's own advice: shared memory is too small.",
 )  # fmt: skip
 
 
