@@ -28,6 +28,7 @@ _CASCADE_TAGS = (
     "progress_stall",
 )  # fmt: skip
 _DEVICE_DOMAINS = frozenset({"gpu", "pcie"})
+_PROGRAM_DOMAINS = frozenset({"application", "framework", "data"})
 
 
 @dataclass(slots=True)
@@ -263,13 +264,13 @@ def _narrow_by_spread(
         for episode in episodes
         if episode.subject.gpu or episode.subject.rank is not None
     }
-    if not rivals or len(devices) < 2:
+    if not rivals or len(devices) < 2 or _DEVICE_DOMAINS.isdisjoint((domain, *rivals)):
         return domain, rivals
     left = [item for item in (domain, *rivals) if item not in _DEVICE_DOMAINS]
     if not left:
         return domain, rivals
-    # What remains are readings of the same program: they are no rivals to choose between.
-    return left[0], ()
+    # What remains may be readings of the same program: those are no rivals to choose between.
+    return left[0], () if _PROGRAM_DOMAINS.issuperset(left) else tuple(left[1:])
 
 
 def is_supported(graph: Graph, cause: Cause, dropped: Collection[int] = ()) -> bool:

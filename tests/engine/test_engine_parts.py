@@ -76,3 +76,14 @@ def test_a_silent_rank_supports_no_reading_of_an_ambiguous_error():
     spoke = seen("rank_place", 1, node="node-002", rank=3)
     verdict = attribute(case(seen("not_finite", 50), *peers, spoke), book(odd, causes=(held,)))
     assert verdict.quality.level == "ambiguous"
+
+
+def test_many_ranks_settle_rivals_only_where_a_device_was_one_of_them():
+    killed = meaning("killed", "host", "ambiguous", 4, entity="rank", alone="ambiguous",
+                     rivals=("operator",), accuses=False)  # fmt: skip
+    start = meaning("no_start", "host", "ambiguous", 4, entity="rank", alone="ambiguous",
+                    rivals=("gpu", "operator"), accuses=False)  # fmt: skip
+    for symptom in ("killed", "no_start"):
+        ranks = [seen(symptom, 50, node="node-001", rank=r, line=r + 1) for r in (0, 1)]
+        verdict = attribute(case(*ranks), book(killed, start))
+        assert verdict.quality.level == "ambiguous"
