@@ -88,6 +88,24 @@ def find_anchor(episodes: list[Episode], claim: Claim) -> Anchor:
     return Anchor(first_ranks, tuple(failed), first_exit, stops, lines)
 
 
+def bound_by_exits(episodes: list[Episode]) -> None:
+    """Narrow what a rank printed without a stamp: it was alive, so it was before its exit."""
+    ends: dict[int, int] = {}
+    for episode in episodes:
+        if not episode.has_tag("rank_exit", "launcher_report") or episode.reason:
+            continue
+        rank, latest = episode.subject.rank, episode.onset_latest
+        if rank is not None:
+            ends[rank] = max(latest, ends.get(rank, latest))
+    for episode in episodes:
+        rank = episode.subject.rank
+        if rank is None or episode.trust != "workload":
+            continue
+        end = ends.get(rank, OPEN_FUTURE)
+        if episode.onset_earliest <= end < episode.onset_latest:
+            episode.onset_latest = end
+
+
 def is_stop(episode: Episode, claim: Claim) -> bool:
     """Whether an authority's recorded decision ended the job, by this episode."""
     meaning = episode.meaning

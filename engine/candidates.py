@@ -29,6 +29,7 @@ _CASCADE_TAGS = (
 )  # fmt: skip
 _DEVICE_DOMAINS = frozenset({"gpu", "pcie"})
 _PROGRAM_DOMAINS = frozenset({"application", "framework", "data"})
+_FABRIC_DOMAINS = frozenset({"gpu", "pcie", "nvlink", "network"})
 
 
 @dataclass(slots=True)
@@ -136,11 +137,15 @@ class Candidates:
         return ""
 
     def _is_foreign_stop(self, episode: Episode) -> bool:
-        """A stop of a pod that does not carry the job's name, which the job's state denies."""
-        pod = episode.subject.pod
-        if not pod or not self._names or pod.startswith(self._names):
+        """A stop of a pod or workload without the job's name, which the job's state denies."""
+        objects = {o.fields.get("workload", "") for o in episode.observations}
+        objects = {name.lower() for name in {episode.subject.pod, *objects} if name}
+        if not objects or not self._names:
             return False
-        return episode.meaning.terminal != self._claim.terminal
+        if any(own.lower() in name for own in self._names for name in objects):
+            return False
+        stopped = (episode.meaning.terminal, "evicted", "cancelled")
+        return self._claim.terminal not in stopped
 
     def _is_explained(self, position: int, alive: set[int]) -> bool:
         graph = self._graph
@@ -206,7 +211,11 @@ class Candidates:
         if proven and proven == self._claim.terminal and proven not in ("failed", "unknown"):
             # The scheduler itself says that this is how the job ended.
             return 2
-        below = self.effects(position)
+        below = [
+            other
+            for other in self.effects(position)
+            if not _is_same_fault(episode, self._graph.episodes[other])
+        ]
         for other in below:
             if not first.isdisjoint(self._graph.episodes[other].subject.ranks):
                 return 2
@@ -277,8 +286,13 @@ def is_supported(graph: Graph, cause: Cause, dropped: Collection[int] = ()) -> b
     """Whether anything else, by a rule, details or follows this cause on its own entity."""
     for position in cause.positions:
         own = graph.episodes[position]
-        for other in graph.descendants(position) | graph.ancestors(position):
+        below = graph.descendants(position)
+        unclear = own.meaning.role == "ambiguous"
+        for other in below | graph.ancestors(position):
             found = graph.episodes[other]
+            if unclear and other in below and not _speaks_of(found, own.meaning.domain):
+                # A consequence elsewhere says that it happened, not which reading holds.
+                continue
             if found.symptom == cause.symptom or found.meaning.role in ("teardown", "marker"):
                 continue
             if other in dropped or (found.meaning.tier == 0 and own.meaning.tier > 0):
@@ -294,6 +308,21 @@ def is_supported(graph: Graph, cause: Cause, dropped: Collection[int] = ()) -> b
             if _touches(own, found):
                 return True
     return False
+
+
+def _speaks_of(episode: Episode, domain: str) -> bool:
+    meaning = episode.meaning
+    return meaning.role == "confirm" or domain in (meaning.domain, *meaning.rivals)
+
+
+def _is_same_fault(own: Episode, other: Episode) -> bool:
+    """Whether a node tells the same physical fault in other words: that ties it to no rank."""
+    return (
+        own.meaning.tier <= 1
+        and other.trust == "node"
+        and other.meaning.domain in _FABRIC_DOMAINS
+        and own.meaning.domain in _FABRIC_DOMAINS
+    )
 
 
 def _is_second_witness(own: Episode, other: Episode) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from engine.anchor import Anchor
 from engine.candidates import CAUSAL_WINDOW_US, ROLE_ORDER, Candidates, Cause, is_claim
 from engine.correlate import Graph
-from engine.episodes import Episode, may_precede, surely_before, surely_earlier
+from engine.episodes import Episode, may_precede, stands_above, surely_before, surely_earlier
 from engine.meanings import (
     AMBIGUOUS_CAUSES,
     COLLECTIVE_UNEXPLAINED,
@@ -100,12 +100,24 @@ class Decider:
             return True
         end = stop.head
         return any(
+            self._waited_before(episode, end)
+            for episode in self._graph.episodes
+            if episode.has_tag("collective_failure", "progress_stall")
+        )
+
+    def _is_above(self, episode: Episode, end: Episode) -> bool:
+        """What stands above the line that says so was written before the stop."""
+        return stands_above(episode, end) or self._anchor.is_above_stop(episode)
+
+    def _waited_before(self, episode: Episode, end: Episode) -> bool:
+        """Whether ranks waited before the stop, by the clocks or, without steps, by the log."""
+        if not self._progress.has_steps and self._is_above(episode, end):
+            return True
+        return (
             episode.seen_last != OPEN_FUTURE
             and episode.seen_first <= end.onset_latest
             and surely_before(episode, end)
             and not self._progress.outlived(episode, 0)
-            for episode in self._graph.episodes
-            if episode.has_tag("collective_failure", "progress_stall")
         )
 
     def _outranks(self, fault: Cause, stop: Cause) -> bool:
@@ -128,7 +140,8 @@ class Decider:
             exited = bool(self._anchor.first_ranks)
             if self._progress.stalled is True or exited:
                 return True
-            return not self._progress.has_steps and surely_before(head, end)
+            earlier = surely_before(head, end) or self._is_above(head, end)
+            return not self._progress.has_steps and earlier
         if is_claim(stop):
             return fault.link >= 1 or surely_before(head, end)
         return fault.link >= 1 and surely_before(head, end)
@@ -159,7 +172,9 @@ class Decider:
         if not all(surely_earlier(first.head, episode) for episode in late.episodes):
             return False
         apart = late.head.onset_earliest - first.head.onset_latest
-        is_tied = any(self._candidates.effects(position) for position in first.positions)
+        is_tied = first.link == 2 or any(
+            self._candidates.effects(position) for position in first.positions
+        )
         return apart <= (CAUSAL_WINDOW_US if is_tied else NEAR_US)
 
     def _best(self, causes: list[Cause]) -> list[Cause]:

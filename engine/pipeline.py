@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine.anchor import find_anchor
+from engine.anchor import bound_by_exits, find_anchor
 from engine.case import Case
 from engine.claims import claim_observation
 from engine.collectives import locate
@@ -47,6 +47,7 @@ def reason(case: Case, book: Rulebook) -> Findings:
     progress = read_progress(case, bounds)
     stalled = stall_episode(progress, claim, directory, meanings)
     episodes = [*sifted.episodes, *located, *stalled]
+    bound_by_exits(episodes)
     proposed = run_python_rules(book.python, episodes, case=case, meanings=meanings, bounds=bounds)
     episodes.extend(proposed.episodes)
     counting = [episode for episode in episodes if not episode.reason]
