@@ -79,6 +79,7 @@ def run_all(options: argparse.Namespace) -> int:
             for index in range(count)
             if not (options.missing and (options.out / f"{kind.name}-{index + 1}").is_dir())
         ]
+    work.sort(key=lambda pair: pair[1])  # each kind once before any kind twice
     started = time.monotonic()
     with ThreadPoolExecutor(options.jobs) as pool:
         futures = {

@@ -98,11 +98,11 @@ def noisy_elastic_restart(run: Run) -> None:
     run.nodes()
     run.data()
     victim = run.victim()
-    run.start("--steps", "14", "--timeout", "30", torchrun=("--max-restarts", "3", "--standalone"))
+    run.start("--steps", "14", "--timeout", "8", torchrun=("--max-restarts", "8", "--standalone"))
     run.wait_step(3)
     run.blame(f"SIGKILL was sent to rank {victim}; the restart succeeded", [victim])
     run.send(victim, signal.SIGKILL)
-    run.finish()
+    run.finish(80)
 
 
 @kind(CLEAN)
