@@ -6,12 +6,14 @@ it. Written cases say what a verdict looks like; these say that a rule can fire 
 symptoms are seen where its joins need them.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from engine.case import Case
 from engine.extract.scanner import Scanner
 from engine.model.vocabulary import Source
 from engine.pipeline import reason
@@ -26,6 +28,13 @@ _TRIES: Final = 12
 _SOURCE_ORDER: Final = ("syslog", "applog", "inventory", "scheduler", "kubernetes")
 _MADE: Final = frozenset({"metrics", "flight_recorder"})
 NODE: Final = "node-001"
+_OWN: Final = (
+    (re.compile(r"^\[?\d{4}-\d\d-\d\d[T ][\d:.,]{5,15}(?:Z|[+-]\d\d:?\d\d)?\]? "), ""),
+    (re.compile(r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "), ""),
+    (re.compile(r"\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\b"), "0000:18:00"),
+    (re.compile(r"(JobId=|slurm\.job id=|[Ss]tepId=|launch for )\d+"), r"\g<1>1"),
+    (re.compile(r"\b(?:gpu|worker|compute|node)-?\d{2,4}\b"), NODE),
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,15 +94,16 @@ def run_pairs(
     book: Rulebook, shown: Mapping[str, list[Shown]], *, scanner: Scanner, only: set[str] | None
 ) -> list[PairTrial]:
     """Try every stable rule about causes (of `only`, where given), in the book's order."""
-    known: dict[tuple[Shown, ...], frozenset[str]] = {}
+    cases: dict[tuple[Shown, ...], Case] = {}
 
-    def connecting(lines: tuple[Shown, ...]) -> frozenset[str]:
-        if lines not in known:
-            known[lines] = _connecting(lines, book, scanner)
-        return known[lines]
+    def connects(rule: CauseDef, lines: tuple[Shown, ...]) -> bool:
+        if lines not in cases:
+            cases[lines] = _case_of(lines, book, scanner)
+        findings = reason(cases[lines], replace(book, causes=(rule,), python={}))
+        return any(edge.rule == rule.rule for edges in findings.graph.parents for edge in edges)
 
     return [
-        _try(cause, shown, connecting)
+        _try(cause, shown, connects)
         for cause in book.causes
         if cause.status == "stable" and (only is None or cause.rule in only)
     ]
@@ -102,15 +112,15 @@ def run_pairs(
 def _try(
     rule: CauseDef,
     shown: Mapping[str, list[Shown]],
-    connecting: Callable[[tuple[Shown, ...]], frozenset[str]],
+    connects: Callable[[CauseDef, tuple[Shown, ...]], bool],
 ) -> PairTrial:
     pairs = list(_pairs(rule, shown))
     if not pairs:
         return PairTrial(rule.rule, fires=False, silent=False, reason="no sample of both sides")
     needed = tuple(shown[name][0] for name in rule.requires if name in shown)
     for cause, effect in pairs:
-        if rule.rule in connecting((cause, *needed, effect)):
-            alone = rule.rule in connecting((effect, *needed))
+        if connects(rule, (cause, *needed, effect)):
+            alone = connects(rule, (effect, *needed))
             return PairTrial(rule.rule, fires=True, silent=not alone)
     return PairTrial(rule.rule, fires=False, silent=True, reason="no pair of samples connects")
 
@@ -128,11 +138,18 @@ def _pairs(rule: CauseDef, shown: Mapping[str, list[Shown]]) -> Iterator[tuple[S
         )
 
 
-def _connecting(lines: tuple[Shown, ...], book: Rulebook, scanner: Scanner) -> frozenset[str]:
-    """The rules that connect anything in a bundle of these lines."""
+def _bare(text: str) -> str:
+    """A sample about the trial's own job and device, and at no time of its own."""
+    for pattern, instead in _OWN:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def _case_of(lines: tuple[Shown, ...], book: Rulebook, scanner: Scanner) -> Case:
+    """The lines as a bundle: on one node and rank, about one device and one job, without times."""
     evidence = tuple(
         CaseEvidence(
-            source=each.source, text=each.text + "\n", path=f"{place:02d}.log",
+            source=each.source, text=_bare(each.text) + "\n", path=f"{place:02d}.log",
             node=() if each.source in ("scheduler", "kubernetes") else (NODE,),
             rank=(0,) if each.source == "applog" else (),
         )
@@ -147,5 +164,4 @@ def _connecting(lines: tuple[Shown, ...], book: Rulebook, scanner: Scanner) -> f
     )
     with TemporaryDirectory(prefix="pairs-") as name:
         write_bundle(document, Path(name))
-        findings = reason(read_case(Path(name), book=book, scanner=scanner).case, book)
-    return frozenset(edge.rule for edges in findings.graph.parents for edge in edges)
+        return read_case(Path(name), book=book, scanner=scanner).case
