@@ -51,6 +51,7 @@ def locate(
     onset = _onset(waiting)
     groups = _gather(waiting)
     findings = _recorded(waiting, onset) or _mismatched(groups, onset)
+    findings = findings or _complementary(waiting, directory, onset)
     if not findings:
         findings = _listed_missing(waiting, directory, onset)
     if not findings:
@@ -159,6 +160,32 @@ def _mismatched(groups: dict[str, dict[int, _Rank]], onset: tuple[int, int]) -> 
                     for rank in sorted(differing)
                 ]
     return []
+
+
+def _complementary(
+    waiting: list[Episode], directory: Directory, onset: tuple[int, int]
+) -> list[_Finding]:
+    """Two sets of the missing that make up all ranks: each side waits in what it alone issued.
+
+    A rank that is merely late or dead is missing everywhere, so this is the program's doing.
+    """
+    missing: dict[frozenset[int], list[Observation]] = {}
+    for episode in waiting:
+        if episode.symptom != "horovod_stall":
+            continue
+        for observation in episode.observations:
+            parts = observation.fields.get("peer_rank", "").replace(",", " ").split()
+            if parts and all(part.isdigit() for part in parts):
+                missing.setdefault(frozenset(map(int, parts)), []).append(observation)
+    everyone = frozenset(range(min(directory.world_size, 1_000_000)))
+    if len(missing) != 2 or not everyone:
+        return []
+    first, second = sorted(missing, key=lambda ranks: (len(ranks), min(ranks)))
+    if first & second or first | second != everyone:
+        return []
+    lines = [item for items in missing.values() for item in items]
+    odd = first if len(first) < len(second) else everyone
+    return [_Finding("rank_mismatched", rank, lines, onset) for rank in sorted(odd)]
 
 
 def _odd_ones(kinds: dict[tuple[str, str], set[int]]) -> set[int]:

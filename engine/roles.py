@@ -244,10 +244,13 @@ def _tells_of_others(cause: Cause, directory: Directory) -> bool:
     A report about a collective is one side's view of it. What most ranks say, but not all, is a
     symmetrical error that some did not live to print.
     """
-    if cause.domain not in _RANK_DOMAINS or cause.head.meaning.rule == ENGINE_RULE:
-        return False
     ranks = {rank for episode in cause.episodes for rank in episode.subject.ranks}
     world = directory.world_size
+    if cause.symptom == "rank_mismatched":
+        # Two sides of equal size differ from each other; neither is the odd one.
+        return 2 * len(ranks) >= max(world, 1)
+    if cause.domain not in _RANK_DOMAINS or cause.head.meaning.rule == ENGINE_RULE:
+        return False
     if cause.head.has_tag("collective_failure"):
         return True
     return 1 < len(ranks) < world < 2 * len(ranks)

@@ -1,5 +1,6 @@
 """Who may be named: ranks of the faulty device, and nobody whose place was only worked out."""
 
+from engine.model.observation import Observation
 from engine.model.verdict import Verdict
 from engine.pipeline import attribute
 from tests.engine.cases import book, case, cause, meaning, seen
@@ -87,3 +88,36 @@ def test_many_ranks_settle_rivals_only_where_a_device_was_one_of_them():
         ranks = [seen(symptom, 50, node="node-001", rank=r, line=r + 1) for r in (0, 1)]
         verdict = attribute(case(*ranks), book(killed, start))
         assert verdict.quality.level == "ambiguous"
+
+
+STALLED = meaning("horovod_stall", "unknown", "secondary", 6, entity="rank", proof="inferred",
+                  alone="insufficient", manifestation="hang", accuses=False,
+                  tags=("collective_failure", "progress_stall"))  # fmt: skip
+
+
+def _missing(ranks: str, line: int) -> Observation:
+    return seen("horovod_stall", None, rank=0, line=line, fields={"peer_rank": ranks})
+
+
+def _limit(line: int) -> Observation:
+    return seen("sched_timeout", 60, source="applog", trust="platform", line=line)
+
+
+def test_complementary_lists_of_missing_ranks_are_two_graphs():
+    lists = [_missing("1, 2, 3", 5), _missing("0", 6)]
+    verdict = attribute(case(*lists, _limit(90), state="TIMEOUT"), book(STALLED))
+    assert (verdict.domain, verdict.quality.level) == ("application", "probable")
+    assert culprits(verdict) == ([], [0])
+
+
+def test_of_two_equal_sides_neither_is_the_odd_one():
+    lists = [_missing("0, 1", 5), _missing("2, 3", 6)]
+    verdict = attribute(case(*lists, _limit(90), state="TIMEOUT"), book(STALLED))
+    assert (verdict.domain, culprits(verdict)) == ("application", ([], []))
+
+
+def test_ranks_that_waited_above_the_line_of_the_limit_leave_the_cause_open():
+    for line, domain in ((5, "unknown"), (95, "scheduler")):
+        waits = _missing("3", line)
+        verdict = attribute(case(waits, _limit(90), state="TIMEOUT"), book(STALLED))
+        assert verdict.domain == domain
