@@ -1,10 +1,13 @@
 """From a site's settings to its connectors, each with clients made for it."""
 
+import base64
 import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -19,7 +22,8 @@ from connectors.schedulers.slurm_rest import SlurmService
 from connectors.site import Cluster, Site, SlurmCommands, SlurmRest
 from connectors.telemetry.file_store import AbsentFiles, FileStore, LocalFiles
 from connectors.telemetry.files import FilesConnector
-from connectors.telemetry.settings import FileSource
+from connectors.telemetry.prometheus import PrometheusConnector
+from connectors.telemetry.settings import FileSource, PrometheusSource, ServiceEndpoint
 
 
 @dataclass(slots=True, frozen=True)
@@ -32,6 +36,8 @@ class Outside:
     commands: Callable[[Mapping[str, str]], CommandRunner] = LocalCommands
     transport: httpx.BaseTransport | None = None
     buckets: Callable[[str], FileStore] | None = None
+    signer: Callable[[str, str], Any] | None = None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
 def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedConnector]:
@@ -42,6 +48,8 @@ def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedC
         if cluster.slurm is not None:
             found.append(slurm_connector(cluster, outside))
         found += [files_connector(cluster, each, outside) for each in cluster.files]
+        if cluster.prometheus is not None:
+            found.append(prometheus_connector(cluster, cluster.prometheus, outside))
     return found
 
 
@@ -83,6 +91,40 @@ def files_connector(cluster: Cluster, settings: FileSource, outside: Outside) ->
     else:
         store = AbsentFiles(settings.root, "no way to S3 from here")
     return FilesConnector(cluster.name, settings, store, outside.clock, outside.pause)
+
+
+def prometheus_connector(
+    cluster: Cluster, settings: PrometheusSource, outside: Outside
+) -> PrometheusConnector:
+    """Return the Prometheus connector; secrets are read when it first asks."""
+
+    def auth() -> Any:
+        if settings.sigv4 is None:
+            return None
+        if outside.signer is None:
+            raise SourceNotConfiguredError(f"{settings.url}: no way to sign for AWS from here")
+        return outside.signer(settings.sigv4.region, settings.sigv4.service)
+
+    return PrometheusConnector(
+        cluster.name,
+        settings,
+        outside.clock,
+        outside.pause,
+        lambda: service_headers(settings, outside),
+        auth,
+        outside.now,
+    )
+
+
+def service_headers(settings: ServiceEndpoint, outside: Outside) -> dict[str, str]:
+    """Return the header that lets us in: bearer, basic or none."""
+    if settings.token is not None:
+        return {"Authorization": f"Bearer {read_secret(settings.token, outside.environment)}"}
+    if settings.user is not None and settings.password is not None:
+        word = read_secret(settings.password, outside.environment)
+        pair = base64.b64encode(f"{settings.user}:{word}".encode()).decode()
+        return {"Authorization": f"Basic {pair}"}
+    return {}
 
 
 def http_client(

@@ -83,11 +83,13 @@ class PrometheusSource(ServiceEndpoint):
     """Prometheus, or what speaks its HTTP API.
 
     `labels` maps the label that a rule's query names for the node (`Hostname`, `instance`,
-    `node`) to this site's; `matchers` are added to every query; `node_suffix` is what may follow
+    `node`) to this site's, `values` a fixed label's values (`job: {node: node-exporter}`);
+    `matchers` are added to every query; `node_suffix` is what may follow
     the node's name in the label.
     """
 
     labels: dict[str, str] = Field(default={})
+    values: dict[str, dict[str, str]] = Field(default={})
     matchers: dict[str, str] = Field(default={})
     node_suffix: str = r"([.:].*)?"
     raw_seconds: Annotated[int, Field(ge=60, le=86_400)] = 21_600

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from engine.model.contract import Document
 from engine.model.verdict import EvidenceRequest
-from engine.model.vocabulary import Runner, Source, WindowClass
+from engine.model.vocabulary import CoverageState, Runner, Source, WindowClass
 from engine.model.workload import EvidenceSource, Workload
 
 SCHEMA: Final = "plan/v1"
@@ -69,7 +69,10 @@ class Plan(Document):
 
 
 class Report(Document):
-    """report/v1: what one item did. `cursor` names what is left where status is `partial`."""
+    """report/v1: what one item did. `cursor` names what is left where status is `partial`.
+
+    `coverage` is what the source itself knows of its answer, where it can tell.
+    """
 
     schema_version: str = "report/v1"
     item_id: str
@@ -84,6 +87,7 @@ class Report(Document):
     requests: int = 0
     watermark: str | None = None
     cursor: str | None = None
+    coverage: CoverageState | None = None
     extraction_digest: str
     paths_missing: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

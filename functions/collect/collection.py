@@ -200,6 +200,7 @@ def _report(
     item: PlanItem, progress: _Progress, collected: Collected, *, using: Collecting, found: int
 ) -> Report:
     missing = sorted(set(collected.paths_missing))
+    progress.cursor = progress.cursor or collected.cursor
     status, reason = _status(progress, missing)
     latest = max((each.last.latest_us or 0 for each in progress.summaries), default=0)
     warnings = sorted({*collected.warnings, *progress.warnings, *progress.failures})
@@ -216,6 +217,7 @@ def _report(
         requests=collected.requests,
         watermark=rfc3339(latest) if latest else None,
         cursor=progress.cursor,
+        coverage=collected.coverage,
         extraction_digest=using.book.extraction_digest,
         paths_missing=tuple(missing),
         warnings=tuple(warnings[:MAX_WARNINGS]),

@@ -1,0 +1,135 @@
+"""Plan items of the log and metric sources that a site configures. Pure; without a site none."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from connectors.site import Cluster
+from connectors.telemetry.files import NAME as FILES
+from connectors.telemetry.files import PART, SOURCE
+from connectors.telemetry.prometheus import METRICS
+from connectors.telemetry.prometheus import NAME as PROMETHEUS
+from engine.model.canonical import short_id
+from engine.model.plan import Budget, PlanItem, Window
+from engine.model.verdict import EvidenceRequest
+from engine.model.vocabulary import Source
+from engine.model.workload import Workload
+from engine.rulebook.book import Rulebook
+
+CLUSTER: Final = "cluster"
+"""`query` key of every item of a site: the cluster whose settings it is read with."""
+RANKS_A_PART: Final = 512
+MAX_PARTS: Final = 16
+_NODE_LABEL: Final = re.compile(r'([A-Za-z_]\w{0,100})=~"\$nodes"')
+
+
+def metric_queries(book: Rulebook) -> str:
+    """Return what the metric rules read, one query a metric and set of fixed labels, as JSON.
+
+    The label that names the node is the one that the rule's own `promql` uses.
+    """
+    found: dict[str, dict[str, object]] = {}
+    for rule in book.metrics:
+        for metric in rule.metrics:
+            label = _NODE_LABEL.search(rule.promql)
+            query: dict[str, object] = {
+                "metric": metric,
+                "node_label": label[1] if label else "instance",
+                "labels": dict(sorted(rule.labels.items())),
+            }
+            found[json.dumps(query, sort_keys=True)] = query
+    return json.dumps([found[key] for key in sorted(found)], sort_keys=True)
+
+
+def telemetry_items(
+    cluster: Cluster | None,
+    workload: Workload,
+    *,
+    book: Rulebook,
+    windows: tuple[Window, ...],
+    requests: Sequence[EvidenceRequest] = (),
+    collection: int = 1,
+) -> list[PlanItem]:
+    """Return the items of a cluster's telemetry, in a stable order.
+
+    With `requests` (the second collection) only what they name is read: their source, their
+    nodes and, where given, their window.
+    """
+    if cluster is None:
+        return []
+    ordered = sorted(requests, key=lambda each: each.model_dump_json())
+    found: list[PlanItem] = []
+    for request in ordered or (None,):
+        made = [*_file_items(cluster, workload), *_metric_items(cluster, book)]
+        for connector, source, query, budget in made:
+            if request is not None and request.source != source:
+                continue
+            found.append(
+                _item(
+                    connector,
+                    source,
+                    {CLUSTER: cluster.name, **query},
+                    budget=budget,
+                    windows=_windows_for(request, windows),
+                    request=request,
+                    collection=collection,
+                )
+            )
+    return found
+
+
+_Made = tuple[str, Source, dict[str, str], Budget]
+
+
+def _file_items(cluster: Cluster, workload: Workload) -> list[_Made]:
+    size = max(workload.world_size or 0, len(workload.nodes))
+    parts = min(MAX_PARTS, 1 + size // RANKS_A_PART)
+    return [
+        (FILES, each.source, {SOURCE: each.name, PART: f"{part}/{parts}"}, each.budget)
+        for each in cluster.files
+        for part in range(parts)
+    ]
+
+
+def _metric_items(cluster: Cluster, book: Rulebook) -> list[_Made]:
+    if cluster.prometheus is None:
+        return []
+    budget = cluster.prometheus.budget
+    return [(PROMETHEUS, "metrics", {METRICS: metric_queries(book)}, budget)]
+
+
+def _item(
+    connector: str,
+    source: Source,
+    query: dict[str, str],
+    *,
+    budget: Budget,
+    windows: tuple[Window, ...],
+    request: EvidenceRequest | None,
+    collection: int,
+) -> PlanItem:
+    asked = "" if request is None else request.model_dump_json()
+    identity = short_id("i", connector, source, json.dumps(query, sort_keys=True), asked,
+                        str(collection))  # fmt: skip
+    return PlanItem(
+        item_id=identity,
+        connector=connector,
+        shard=f"{connector}-{identity[-6:]}",
+        source=source,
+        windows=windows,
+        budget=budget,
+        query=query,
+        request=request,
+    )
+
+
+def _windows_for(
+    request: EvidenceRequest | None, windows: tuple[Window, ...]
+) -> tuple[Window, ...]:
+    if request is None:
+        return windows
+    start, end = request.window.start, request.window.end
+    if start is None and end is None:
+        return windows
+    return (Window(name="tail", start=start, end=end),)
