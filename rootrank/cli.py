@@ -4,6 +4,8 @@ import importlib
 
 import click
 
+from functions.collect.pace import collect_rarely
+
 _COMMANDS = {
     "attribute": "rootrank.commands.attribute",
     "collect": "rootrank.commands.collect",
@@ -37,3 +39,4 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="rootrank")
 def main() -> None:
     """Say why a distributed AI job died: where the failure started, and on what evidence."""
+    collect_rarely()

@@ -1,24 +1,26 @@
-"""Whole extraction against ripgrep with the same patterns, in one interleaved run.
+"""Whole extraction in a process of its own, timed after set-up; prints one JSON object.
 
-    python scripts/bench_extract.py LOG --signatures DIR [--rounds 3] [--engine re2]
+    python scripts/bench_extract.py file LOG --signatures DIR [--source syslog] [--engine re2]
+    python scripts/bench_extract.py stream LOG --gib 10 [--gzip]
 
-DIR holds the benchmark's `signatures.py`; LOG is a file of its generator. Each run is a fresh
-process; set-up (compiling the automaton) is timed apart. Prints one JSON object.
+DIR holds the benchmark's `signatures.py`; without it the shipped rules are used. `stream` repeats
+LOG's first 16 MiB to a stream that no disk holds.
 """
 
 # ruff: noqa: PLC0415 - a child process imports what it times
 import argparse
+import gc
+import gzip
 import json
-import re
-import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+BLOCK_BYTES = 16 << 20
+COUNT = 200
 
 
 def book_of(directory: str, count: int, source: str) -> Any:
@@ -43,85 +45,97 @@ def book_of(directory: str, count: int, source: str) -> Any:
     return Rulebook("0", "d", "r", tuple(made), {}, (), ())
 
 
-def run_once(log: str, directory: str, engine: str, count: int, source: str) -> dict[str, Any]:
-    """One timed extraction in this process."""
-    sys.path.insert(0, str(ROOT))
+def context_of(options: argparse.Namespace) -> Any:
+    """An extraction context that is compiled and warm."""
     from engine.extract.redact import Redactor
     from engine.extract.scanner import build_scanner
-    from engine.extract.session import ExtractContext, extract_stream
-    from engine.model.stream import StreamLabel
+    from engine.extract.session import ExtractContext
     from engine.model.workload import Workload
+    from rootrank.local_case import load_book
 
-    book = book_of(directory, count, source)
+    book = (
+        book_of(options.signatures, options.count, options.source)
+        if options.signatures
+        else load_book()
+    )
     workload = Workload(scheduler="none", job_id="bench", start="2026-11-03T12:00:00Z",
                         end="2026-11-04T12:00:00Z")  # fmt: skip
-    context = ExtractContext(
-        book, build_scanner(book, engine), workload, "bench", "sha256:bench", Redactor()
-    )
-    label = StreamLabel("log", source, "workload")
-    begun = time.perf_counter()
-    with open(log, "rb", buffering=0) as stream:
-        context.scanner.scan(stream.read(1 << 20), 1 << 20, source)
+    scanner = build_scanner(book, options.engine)
+    with open(options.log, "rb", buffering=0) as stream:
+        data = stream.read(1 << 20)
+    scanner.scan(data, len(data), options.source)
     for signature in book.signatures:
-        context.scanner.reader(signature.index)
-    ready = time.perf_counter()
-    with open(log, "rb", buffering=0) as stream:
-        found = extract_stream(stream.read, label, context)
-    wall = time.perf_counter() - ready
-    peak = next(
-        int(line.split()[1])
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmHWM")
-    )
-    return {
-        "mb_per_s": round(found.bytes / wall / 1e6, 1), "setup_s": round(ready - begun, 2),
-        "lines": found.lines, "hits": sum(item.count for item in found.observations),
-        "observations": len(found.observations), "peak_mib": peak // 1024,
-    }  # fmt: skip
+        if options.source in signature.sources:
+            scanner.reader(signature.index)
+    return ExtractContext(book, scanner, workload, "bench", "sha256:bench", Redactor())
 
 
-def run_ripgrep(log: str, directory: str, count: int) -> float:
-    """MB/s of ripgrep counting the lines that any signature matches."""
-    sys.path.insert(0, directory)
-    import signatures
+def repeated(block: bytes, size: int) -> Callable[[int], bytes]:
+    """A `read` of `size` bytes that repeats `block`."""
 
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as patterns:
-        # as the automaton: no class may cross a line
-        patterns.write("\n".join(re.sub(r"\[\^(?!\\n)", r"[^\\n", e)
-                                 for _, e in signatures.load(count)))  # fmt: skip
-        patterns.flush()
-        begun = time.perf_counter()
-        subprocess.run(["rg", "-j1", "-c", "--no-config", "-a", "-f", patterns.name, log],
-                       check=False, stdout=subprocess.DEVNULL)  # fmt: skip
-        wall = time.perf_counter() - begun
-    return Path(log).stat().st_size / wall / 1e6
+    def pieces() -> Iterator[bytes]:
+        left = size
+        while left > 0:
+            for start in range(0, min(len(block), left), 1 << 18):
+                yield block[start : start + (1 << 18)]
+            left -= len(block)
+
+    source = pieces()
+    rest = b""
+
+    def read(limit: int) -> bytes:
+        nonlocal rest
+        piece = rest or next(source, b"")
+        rest = piece[limit:]
+        return piece[:limit]
+
+    return read
+
+
+def source_of(options: argparse.Namespace) -> Callable[[int], bytes]:
+    """Where the bytes come from."""
+    if options.mode == "file":
+        return open(options.log, "rb", buffering=0).read
+    with open(options.log, "rb") as stream:
+        block = stream.read(BLOCK_BYTES)
+    block = block[: block.rfind(b"\n") + 1]
+    times = options.gib * (1 << 30) // len(block)
+    if options.gzip:
+        block = gzip.compress(block, 6)
+    return repeated(block, times * len(block))
 
 
 def main() -> None:
-    """Run the interleaved comparison, or one child run."""
+    """Run one extraction."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("mode", choices=["file", "stream"])
     parser.add_argument("log")
-    parser.add_argument("--signatures", required=True)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--signatures")
+    parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--engine", default="hyperscan")
     parser.add_argument("--source", default="applog")
-    parser.add_argument("--child", action="store_true")
+    parser.add_argument("--gib", type=int, default=10)
+    parser.add_argument("--gzip", action="store_true")
     options = parser.parse_args()
-    if options.child:
-        print(json.dumps(run_once(options.log, options.signatures, options.engine, options.count,
-                                  options.source)))  # fmt: skip
-        return
-    ours: list[dict[str, Any]] = []
-    theirs: list[float] = []
-    for _ in range(options.rounds):
-        theirs.append(run_ripgrep(options.log, options.signatures, options.count))
-        done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--child"], check=True,
-                              capture_output=True)  # fmt: skip
-        ours.append(json.loads(done.stdout))
-    speed, ripgrep = median(run["mb_per_s"] for run in ours), median(theirs)
-    print(json.dumps({**ours[-1], "mb_per_s": speed, "ripgrep_mb_per_s": round(ripgrep, 1),
-                      "ratio": round(speed / ripgrep, 2)}))  # fmt: skip
+    sys.path.insert(0, str(ROOT))
+    from engine.extract.session import extract_stream
+    from engine.model.stream import StreamLabel
+    from functions.collect.pace import collect_rarely
+
+    context = context_of(options)
+    read = source_of(options)
+    collect_rarely()
+    gc.collect()
+    begun, cpu = time.perf_counter(), time.process_time()
+    found = extract_stream(read, StreamLabel("log", options.source, "workload"), context)
+    wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    peak = next(int(row.split()[1]) for row in status.splitlines() if row.startswith("VmHWM"))
+    print(json.dumps({
+        "cpu_s": round(cpu, 3), "wall_s": round(wall, 3), "bytes": found.bytes,
+        "lines": found.lines, "hits": sum(item.count for item in found.observations),
+        "observations": len(found.observations), "peak_mib": peak // 1024,
+    }))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -15,9 +15,11 @@ from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import connect
 from functions.attribute.judging import AttributeTask, Judging
 from functions.attribute.publishing import PublishTask, announce
+from functions.collect.pace import collect_rarely
 from functions.scope.claiming import Claims
 
 logger = Logger(service="rootrank")
+collect_rarely()
 
 
 def attribute(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:

@@ -10,9 +10,11 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from functions.adapters.metering import emit
 from functions.adapters.rulebook import shipped_rulebook, shipped_scanner
 from functions.adapters.services import connect
+from functions.collect.pace import collect_rarely
 from functions.collect.running import CollectTask, Running
 
 logger = Logger(service="rootrank")
+collect_rarely()
 _RESERVE_MS = 20_000
 """Kept back from the function's time to store what there is."""
 
