@@ -50,4 +50,5 @@ def parse_event(event: BusEvent | dict[str, Any]) -> ScopedEvent:
         raise UnknownEventError(
             f"no normaliser for {event.source} / {event.detail_type}; known are {known}"
         )
-    return parse(event)
+    scoped = parse(event)
+    return scoped.model_copy(update={"account": event.account}) if event.account else scoped

@@ -18,6 +18,8 @@ from engine.model.workload import Workload
 
 NAME: Final = "record"
 QUERY: Final = "record"
+NODE: Final = "node"
+"""Keys of the item's query: the text, and the node that it speaks of, if one."""
 MAX_RECORD_CHARS: Final = 32_768
 """A record of a scheduler is a few hundred bytes; what is longer is cut between lines."""
 
@@ -39,7 +41,13 @@ class RecordConnector:
                 raise SourceAbsentError("the item carries no record")
             return text.encode("utf-8", "replace")
 
-        label = StreamLabel("event/record", item.source or "scheduler", "platform")
+        node = item.query.get(NODE)
+        label = StreamLabel(
+            f"event/{item.shard}",
+            item.source or "scheduler",
+            "platform",
+            nodes=() if node is None else (node,),
+        )
         yield from open_parts([Part(label, fetch)], cursor=item.cursor, collected=collected)
 
 

@@ -1,6 +1,7 @@
 """Our own events: `rootrank.scheduler` / `Job Completed` and `Attribution Requested`, version 1."""
 
 import posixpath
+import re
 
 from pydantic import ValidationError
 
@@ -20,6 +21,7 @@ from engine.model.workload import Workload
 
 FORMS = ((SOURCE, JOB_COMPLETED), (SOURCE, ATTRIBUTION_REQUESTED))
 VERSION = 1
+_INSTANCE = re.compile(r"^i-[0-9a-f]{8,17}$")
 
 
 def parse(event: BusEvent) -> ScopedEvent:
@@ -50,6 +52,7 @@ def parse(event: BusEvent) -> ScopedEvent:
         bundle_uri=detail.bundle_uri,
         detection_signal=signal,
         record=record,
+        instance_ids=_instance_ids(detail),
     )
 
 
@@ -67,3 +70,15 @@ def _with_record(detail: JobCompleted) -> tuple[Workload, str | None]:
     if attempt.workload.attempt is not None and known.attempt is None:
         known = known.model_copy(update={"attempt": attempt.workload.attempt})
     return known, slurm_text(attempt)
+
+
+def _instance_ids(detail: JobCompleted) -> dict[str, str]:
+    """Return what a sender that knows the machines says of them: node to instance id."""
+    given = (detail.record or {}).get("instance_ids")
+    if not isinstance(given, dict):
+        return {}
+    return {
+        str(node): name
+        for node, name in sorted(given.items())
+        if isinstance(name, str) and _INSTANCE.match(name)
+    }

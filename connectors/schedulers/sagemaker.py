@@ -1,12 +1,15 @@
 """SageMaker: `SageMaker Training Job State Change`.
 
-The event carries hyperparameters, role ARNs, image and VPC settings; none of them is kept.
+The event carries hyperparameters, role ARNs, image and VPC settings; none of them is kept. The
+reason of a failure is: it is SageMaker's word, and quotes the end of the program's own error.
 """
 
+import json
 from typing import Any
 
 from pydantic import ValidationError
 
+from connectors.schedulers.record import bounded
 from connectors.schedulers.scoped import (
     InvalidEventError,
     ScopedEvent,
@@ -20,6 +23,8 @@ from engine.model.workload import Workload
 FORMS = (("aws.sagemaker", "SageMaker Training Job State Change"),)
 _TERMINAL = ("Completed", "Failed", "Stopped")
 _MAX_NODES = 10_000
+_MAX_REASON = 1024
+"""As long as SageMaker's own reasons are (DescribeTrainingJob, FailureReason)."""
 
 
 def parse(event: BusEvent) -> ScopedEvent:
@@ -47,7 +52,23 @@ def parse(event: BusEvent) -> ScopedEvent:
         workload = Workload.model_validate(fields)
     except ValidationError as error:
         raise InvalidEventError(f"{event.detail_type}: {first_problem(error)}") from error
-    return ScopedEvent(origin=f"{event.source}/{event.detail_type}", workload=workload)
+    return ScopedEvent(
+        origin=f"{event.source}/{event.detail_type}",
+        workload=workload,
+        record=training_text(detail),
+    )
+
+
+def training_text(detail: dict[str, Any]) -> str:
+    """Return what SageMaker says of the job, as one JSON line."""
+    names = ("TrainingJobName", "TrainingJobStatus", "SecondaryStatus", "FailureReason",
+             "TrainingEndTime", "LastModifiedTime")  # fmt: skip
+    record = {
+        name: value[:_MAX_REASON] if isinstance(value, str) else value
+        for name, value in ((name, detail.get(name)) for name in names)
+        if isinstance(value, str | int)
+    }
+    return bounded([json.dumps(record, sort_keys=True)])
 
 
 def _hosts(count: Any) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from connectors.protocol import ConnectorError
 from engine.model.contract import Document
 from engine.model.moment import from_us, rfc3339, to_us
@@ -24,7 +26,8 @@ class UnfinishedEventError(InvalidEventError):
 class ScopedEvent(Document):
     """The allow-listed part of an event; never parameters, environment, commands or roles.
 
-    `record` is what the scheduler says of the attempt, as text that the formats read.
+    `record` is what the scheduler says of the attempt, as text that the formats read;
+    `instance_ids` are those of its nodes, where the source knows them; `account` is the bus's.
     """
 
     origin: str
@@ -33,6 +36,8 @@ class ScopedEvent(Document):
     bundle_uri: str | None = None
     detection_signal: DetectionSignal | None = None
     record: str | None = None
+    account: str = ""
+    instance_ids: dict[str, str] = Field(default_factory=dict)
 
 
 def epoch_ms_text(value: Any) -> str | None:

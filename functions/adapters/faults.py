@@ -46,6 +46,10 @@ class TopicBusyError(TransientError):
     """SNS throttles, is unavailable or could not be reached."""
 
 
+class BusBusyError(TransientError):
+    """EventBridge throttles, is unavailable or took only some of the events."""
+
+
 class WorkflowBusyError(TransientError):
     """Step Functions throttles, is unavailable or could not be reached."""
 

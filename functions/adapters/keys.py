@@ -2,8 +2,9 @@
 
 from typing import Final
 
-RESERVED: Final = frozenset({"bundles", "map-runs"})
-"""First key segments that are no tenant: callers' bundles, and Step Functions' own results."""
+RESERVED: Final = frozenset({"bundles", "context", "map-runs"})
+"""First key segments that are no tenant: callers' bundles, context events, and Step Functions' own
+results."""
 
 
 def event_key(attempt_key: str, event_digest: str) -> str:

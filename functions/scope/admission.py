@@ -7,6 +7,8 @@ and the order in which they arrive changes nothing.
 from collections.abc import Iterable
 from typing import Any, Final
 
+from pydantic import Field
+
 from connectors.schedulers.scoped import ScopedEvent
 from engine.model.canonical import digest
 from engine.model.contract import Document
@@ -38,6 +40,8 @@ class Scope(Document):
     detection_signal: DetectionSignal | None = None
     other_states: tuple[tuple[str, str], ...] = ()
     record: str | None = None
+    account: str = ""
+    instance_ids: dict[str, str] = Field(default_factory=dict)
 
 
 def event_digest(event: ScopedEvent) -> str:
@@ -76,6 +80,7 @@ def merge(events: Iterable[ScopedEvent]) -> Scope:
     states -= {(leader.state or "", leader.exit_code or ""), ("", "")}
     evidence = {entry.model_dump_json(): entry for each in ordered for entry in each.evidence}
     signals = sorted(each.detection_signal for each in ordered if each.detection_signal)
+    instances = {node: name for each in ordered for node, name in each.instance_ids.items()}
     ended = any(state_word(each.workload) not in ("", "RUNNING") for each in ordered)
     return Scope(
         workload=Workload.model_validate(fields),
@@ -84,6 +89,8 @@ def merge(events: Iterable[ScopedEvent]) -> Scope:
         detection_signal=signals[0] if signals and not ended else None,
         other_states=tuple(sorted(states)),
         record=_fullest_record(ordered),
+        account=next((each.account for each in ordered if each.account), ""),
+        instance_ids=dict(sorted(instances.items())),
     )
 
 

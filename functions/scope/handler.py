@@ -15,12 +15,14 @@ from aws_lambda_powertools.utilities.parser import parse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from connectors.schedulers import UnfinishedEventError
+from connectors.schedulers.context import ContextEvent
 from functions.adapters.metering import emit
 from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import Services, connect
 from functions.scope.claiming import Claims
+from functions.scope.context import keep_context
 from functions.scope.planning import RuleDigests
-from functions.scope.reception import receive
+from functions.scope.reception import receive_any
 from functions.scope.scoping import PlanTask, Scoping
 
 logger = Logger(service="rootrank")
@@ -38,7 +40,12 @@ def admit_record(record: SQSRecord) -> None:
     """Admit one event; raises what is wrong with it, after saying so."""
     received = {"message_id": record.message_id}
     try:
-        scoped = receive(record.body)
+        scoped = receive_any(record.body)
+        if isinstance(scoped, ContextEvent):
+            keep_context(connect().store, scoped)
+            logger.info("context kept", extra={**received, "kind": scoped.detail_type})
+            emit({"ContextEvents": 1})
+            return
         claimed = _claims(connect()).admit(scoped)
     except UnfinishedEventError as error:
         logger.info("event ignored", extra={**received, "reason": str(error)})

@@ -3,19 +3,46 @@
 from pydantic import ValidationError
 
 from connectors.schedulers import parse_event
-from connectors.schedulers.scoped import InvalidEventError, ScopedEvent, first_problem
+from connectors.schedulers.context import ContextEvent, is_context, parse_context
+from connectors.schedulers.scoped import (
+    InvalidEventError,
+    ScopedEvent,
+    UnfinishedEventError,
+    first_problem,
+)
 from engine.extract.redact import Redactor
 from engine.model.event import BusEvent
 
 
 def receive(body: str) -> ScopedEvent:
     """Return the scoped event of one message; raises `ConnectorError`s that say what is wrong."""
+    return _scoped(_event(body))
+
+
+def receive_any(body: str) -> ScopedEvent | ContextEvent:
+    """Return what one message is: the end of a job, or a context event.
+
+    Raises `UnfinishedEventError` for a context event that speaks of nothing in particular.
+    """
+    event = _event(body)
+    if not is_context(event.source, event.detail_type):
+        return _scoped(event)
+    context = parse_context(event)
+    if context is None:
+        raise UnfinishedEventError(f"{event.detail_type}: names no time, machine or cluster")
+    return context
+
+
+def _event(body: str) -> BusEvent:
     try:
-        event = BusEvent.model_validate_json(body)
+        return BusEvent.model_validate_json(body)
     except ValidationError as error:
         raise InvalidEventError(
             f"no EventBridge event: {first_problem(error)}; put it with put-events"
         ) from error
+
+
+def _scoped(event: BusEvent) -> ScopedEvent:
     scoped = parse_event(event)
     if scoped.record is None:
         return scoped

@@ -24,6 +24,7 @@ from functions.adapters.results_table import CURRENT, ResultsTable
 from functions.collect.receipt import read_receipts
 from functions.scope.admission import Scope, complete
 from functions.scope.claiming import Claims
+from functions.scope.context import context_items, read_context
 from functions.scope.planning import RuleDigests, make_plan
 
 _KUBERNETES: Final = frozenset({"kubernetes", "kueue"})
@@ -110,6 +111,9 @@ class Scoping:
         items = (*plan.items, *_state_items(scope, plan.items))
         if not earlier and scope.record is not None:
             items = (*items, record_item(scope.record, plan))
+        if not earlier:
+            context = read_context(self.store, scope.model_copy(update={"workload": workload}))
+            items = (*items, *context_items(context, plan.windows))
         return plan.model_copy(
             update={
                 "attempt_key": task.attempt_key,

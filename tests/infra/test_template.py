@@ -85,7 +85,7 @@ def test_every_function_has_its_own_role_timeout_memory_and_log_group(
 ) -> None:
     functions = of_type(stack, "AWS::Lambda::Function")
     groups = of_type(stack, "AWS::Logs::LogGroup")
-    assert len(functions) == 5
+    assert len(functions) == 6
     roles = [json.dumps(each["Role"]) for each in functions.values()]
     logs = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in functions.values()]
     assert len(set(roles)) == len(set(logs)) == len(functions)
@@ -104,7 +104,7 @@ def test_every_rule_delivers_to_a_queue_with_a_dead_letter_queue_and_an_age_limi
     stack: dict[str, Any],
 ) -> None:
     rules = of_type(stack, "AWS::Events::Rule")
-    assert len(rules) == 4
+    assert len(rules) == 8
     for rule in rules.values():
         for target in rule["Targets"]:
             assert target["DeadLetterConfig"]["Arn"]

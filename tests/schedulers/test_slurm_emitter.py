@@ -159,9 +159,7 @@ def test_an_event_waits_for_accounting_but_not_for_ever(spool):
 def test_a_lost_node_is_named_with_its_reason(spool):
     bus = FakeBus()
     lost = SECOND.replace("FAILED|1:0", "NODE_FAIL|0:0").replace("|n2|", "|n[1-2]|")
-    nodes = (
-        "NodeName=n1 State=IDLE\nNodeName=n2 State=DOWN* Reason=Not responding [slurm@2026]\n"
-    )
+    nodes = "NodeName=n1 State=IDLE\nNodeName=n2 State=DOWN* Reason=Not responding [slurm@2026]\n"
     spooled_at(spool, T20 + 21)
     deliverer(spool, FakeSlurm(lost, nodes=nodes), bus, T20 + 60).drain()
     scoped = parse_event(bus.sent[0])

@@ -161,7 +161,7 @@ def _wait_for_events(site: Site) -> None:
     """Wait until no job runs and nothing waits to be told; then once more, for the poller."""
     deadline = time.monotonic() + 150
     quiet = 0
-    while quiet < 8:
+    while quiet < 4:
         queue = site.cluster.run("squeue", "-h", "-o", "%i", check=False).split()
         is_busy = bool(queue) or bool(site.waiting())
         quiet = 0 if is_busy else quiet + 1

@@ -79,7 +79,7 @@ def test_a_training_job_leaves_hyperparameters_and_roles_behind():
     scoped = parse_event(
         event(
             "aws.sagemaker", "SageMaker Training Job State Change", TrainingJobName="tj",
-            TrainingJobStatus="Failed", SecondaryStatus="Failed", FailureReason="hunter2",
+            TrainingJobStatus="Failed", SecondaryStatus="Failed", FailureReason="ExitCode 1",
             HyperParameters={"key": "hunter2"}, RoleArn="arn:aws:iam::1:role/hunter2",
             ResourceConfig={"InstanceCount": 2}, TrainingEndTime=1700000000000,
             StoppingCondition={"MaxRuntimeInSeconds": 3600},
@@ -88,6 +88,7 @@ def test_a_training_job_leaves_hyperparameters_and_roles_behind():
     assert scoped.workload.nodes == ("algo-1", "algo-2")
     assert scoped.workload.state == "Failed"
     assert scoped.workload.time_limit_s == 3600
+    assert '"FailureReason": "ExitCode 1"' in scoped.record
     assert "hunter2" not in scoped.model_dump_json()
 
 

@@ -1,0 +1,1 @@
+"""From a log group's completion records to events on the bus."""

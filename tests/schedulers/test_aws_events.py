@@ -1,0 +1,106 @@
+"""What is made of the events of Batch, SageMaker and PCS."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from connectors.schedulers import InvalidEventError, UnfinishedEventError, parse_event
+from connectors.schedulers.pcs import read_pcs_record
+from functions.forward.handler import detail_of, read_messages
+
+EVENTS = Path(__file__).parents[2] / "events"
+
+
+def scoped(name):
+    return parse_event(json.loads((EVENTS / name).read_bytes()))
+
+
+def test_a_child_of_an_array_is_an_attempt_of_its_own():
+    assert scoped("batch-array-child.json").workload.job_id.endswith(":7")
+
+
+def test_the_parent_of_an_array_ends_nothing_of_its_own():
+    with pytest.raises(UnfinishedEventError, match="children"):
+        scoped("batch-array-parent.json")
+
+
+def test_a_multi_node_job_is_one_attempt_and_its_nodes_are_none():
+    event = json.loads((EVENTS / "batch-multinode.json").read_bytes())
+    assert parse_event(event).workload.state == "FAILED"
+    event["detail"]["jobId"] += "#2"
+    with pytest.raises(UnfinishedEventError, match="multi-node"):
+        parse_event(event)
+
+
+def test_a_retried_jobs_earlier_attempts_stay_in_the_record():
+    event = scoped("batch-retried.json")
+    assert event.workload.attempt == 1
+    reasons = [each["statusReason"] for each in json.loads(event.record)["attempts"]]
+    assert reasons == ["Task failed to start", "Essential container in task exited"]
+
+
+def test_a_terminated_host_is_told_in_batchs_own_words():
+    record = json.loads(scoped("batch-host-terminated.json").record)
+    assert record["statusReason"] == "Host EC2 (instance i-0123456789abcdef0) terminated."
+
+
+def test_a_service_job_says_what_sagemaker_said():
+    event = scoped("batch-service-job-failed.json")
+    assert event.workload.queue == "training"
+    assert "AlgorithmError: ExitCode 1" in event.record
+
+
+def test_commands_environments_and_images_are_not_kept():
+    for path in EVENTS.glob("batch-*.json"):
+        try:
+            text = parse_event(json.loads(path.read_bytes())).model_dump_json()
+        except UnfinishedEventError:
+            continue
+        assert "not-to-be-stored" not in text
+        assert "train.sh" not in text
+        assert "dkr.ecr" not in text
+
+
+def test_a_stop_at_the_limit_is_told_by_the_secondary_status():
+    assert scoped("sagemaker-stopped-at-limit.json").workload.state == "MaxRuntimeExceeded"
+
+
+@pytest.mark.parametrize("name", ["batch-no-status.json", "sagemaker-no-name.json"])
+def test_a_broken_event_is_refused(name):
+    with pytest.raises(InvalidEventError):
+        scoped(f"malformed/{name}")
+
+
+def pcs(name):
+    messages = read_messages(json.loads((EVENTS / name).read_bytes()))
+    found = []
+    for message in messages:
+        try:
+            found.append(read_pcs_record(json.loads(message)))
+        except ValueError:
+            found.append(None)
+    return found
+
+
+def test_a_pcs_completion_becomes_an_event_with_machines():
+    attempt, none = pcs("pcs-subscription.json")
+    assert none is None
+    event = {
+        "source": "rootrank.scheduler", "detail-type": "Job Completed",
+        "detail": detail_of(attempt),
+    }  # fmt: skip
+    scoped = parse_event(event)
+    workload = scoped.workload
+    assert (workload.scheduler, workload.cluster, workload.job_id) == ("pcs", "pcs_abc123", "77")
+    assert workload.nodes == ("gpu-1", "gpu-2")
+    assert scoped.instance_ids["gpu-2"] == "i-0123456789abcdef1"
+
+
+def test_names_inside_a_pcs_record_may_be_spelled_otherwise():
+    record = {"resource_id": "c", "fields": {"JobId": 5, "JobState": "FAILED", "ExitCode": "1:0"}}
+    assert read_pcs_record(record).workload.state == "FAILED"
+
+
+def test_a_pcs_record_without_a_job_is_none():
+    assert pcs("malformed/pcs-no-job.json") == [None]
