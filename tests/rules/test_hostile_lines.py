@@ -52,3 +52,19 @@ def test_no_signature_takes_long_on_a_hostile_line() -> None:
                 slow.append((signature.rule, signature.name, line[:60]))
                 break
     assert slow == []
+
+
+def test_twice_the_line_takes_about_twice_the_time() -> None:
+    """A quadratic expression among them would show as four times."""
+    samples = _samples(load_rules(RULES))
+    seconds = dict.fromkeys((LONG_LINE_BYTES // 2, LONG_LINE_BYTES), 0.0)
+    for signature in load_shipped(RULES).signatures:
+        reader = SignatureReader(signature)
+        head = samples[signature.rule, signature.name].replace("\n", " ") + " "
+        for size in seconds:
+            line = (head * (size // len(head) + 1))[:size]
+            started = time.process_time()
+            reader.read(line)
+            seconds[size] += time.process_time() - started
+    half, whole = seconds.values()
+    assert whole < 3 * half
