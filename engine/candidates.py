@@ -32,6 +32,10 @@ _PROGRAM_DOMAINS = frozenset({"application", "framework", "data"})
 _FABRIC_DOMAINS = frozenset({"gpu", "pcie", "nvlink", "network"})
 
 
+# Ends that slowness does not bring about by itself.
+_BROKEN = frozenset({"failed", "out_of_memory", "node_fail", "not_started"})
+
+
 @dataclass(slots=True)
 class Cause:
     """One symptom on one or several subjects, weighed as one possible cause."""
@@ -120,6 +124,8 @@ class Candidates:
                 return "contradicts_scheduler"
             return "other_job" if self._is_foreign_stop(episode) else ""
         slow = meaning.manifestation == "slow"
+        if slow and self._claim.terminal in _BROKEN and not self.effects(position):
+            return "not_linked"
         if not slow and self._progress.outlived(episode, SETTLE_US):
             return "survived"
         if self._anchor.is_after_stop(episode):

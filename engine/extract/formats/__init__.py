@@ -14,6 +14,7 @@ from engine.extract.formats.cluster import Cluster
 from engine.extract.formats.detectors import detect
 from engine.extract.formats.flight_recorder import read_dump_json, read_dump_pickle
 from engine.extract.formats.inventory import read_inventory
+from engine.extract.formats.inventory_csv import read_inventory_csv
 from engine.extract.formats.jsontext import JsonValue, read_json_values
 from engine.extract.formats.kubectl_text import read_kubectl_text
 from engine.extract.formats.kubernetes import read_kubernetes_json, read_kubernetes_yaml
@@ -139,6 +140,7 @@ def _read_text(
         guard("kubernetes yaml", lambda: read_kubernetes_yaml(sheet, cluster))
         guard("kubectl", lambda: read_kubectl_text(sheet, cluster))
     if source == "inventory":
+        guard("inventory csv", lambda: read_inventory_csv(sheet))
         guard("inventory", lambda: read_inventory(sheet, documents))
     guard("kubernetes", cluster.finish)
 
