@@ -23,6 +23,8 @@ TELLTALES = re.compile(
     r"inject|\bfault[ _-]?lab\b|rootrank|\bvictim\b|ground.truth|chaos|\bsabotage", re.IGNORECASE
 )
 MACHINE = re.compile(r"/work/|\.venv-lab|/tmp/rrs?-|\brr[0-9a-f]{6,8}(?:n\d|sw)\b")
+# Said by the lab's program because many public ones say it (DETR and MAE, engine.py).
+IDIOMS = {", stopping training"}
 READS_LABELS = {"scripts/lab.py", "scripts/accuracy.py", "scripts/score.py"}
 
 
@@ -41,7 +43,7 @@ def test_evidence_holds_no_word_of_the_injector_and_no_path_of_its_machine(bundl
     name = bundle.name.rsplit("-", 1)[0]
     for path in evidence_of(bundle):
         text = path.read_text(encoding="utf-8")
-        assert name not in text.replace("_", "_"), path
+        assert not re.search(rf"\b{name}\b", text), path
         assert not TELLTALES.search(text), path
         assert not MACHINE.search(text), path
 
@@ -79,7 +81,7 @@ def messages_of_the_programs():
 
 
 def test_no_rule_holds_a_text_that_only_the_lab_prints():
-    texts = sorted(set(messages_of_the_programs()))
+    texts = sorted(set(messages_of_the_programs()) - IDIOMS)
     assert "could not read sample" in texts
     rules = {path: path.read_text(encoding="utf-8") for path in (ROOT / "rules").rglob("*.yaml")}
     found = [(text, path.name) for text in texts for path, rule in rules.items() if text in rule]
