@@ -11,12 +11,13 @@ from pydantic import ValidationError
 
 from connectors.inference import infer_bundle
 from connectors.protocol import ConnectorError
-from connectors.static import Blob, BlobSource, FolderSource, expand_evidence
+from connectors.static import Blob, BlobSource, FolderSource, expand_evidence, shown_name
 from connectors.strict_yaml import Placed, StrictYamlError, read_yaml
 from engine.model.workload import Bundle, EvidenceSource, RankPlacement, Workload
 
 WORKLOAD_FILE = "workload.yaml"
 _READ_SIZE = 1 << 20
+_MAX_WORKLOAD_BYTES = 16 << 20  # 100,000 nodes need 2 MB
 
 
 class BundleError(Exception):
@@ -49,7 +50,7 @@ def load_bundle(path: Path | str) -> LoadedBundle:
         raise BundleError(f"{path}: no such file or folder; give a bundle folder or a log file")
     if place.is_file() and place.name == WORKLOAD_FILE:
         place = place.parent
-    name = place.resolve().name or "bundle"
+    name = shown_name(place.resolve().name) or "bundle"
     return load_bundle_from(FolderSource(place), name=name, shown=str(path))
 
 
@@ -63,6 +64,10 @@ def load_bundle_from(source: BlobSource, *, name: str, shown: str | None = None)
         blobs = list(source.list_blobs())
     except (ConnectorError, OSError) as error:
         raise BundleError(f"{shown}: cannot be listed ({error}); check its permissions") from error
+    if WORKLOAD_FILE in getattr(source, "refused", ()):
+        raise BundleError(
+            f"{shown}: {WORKLOAD_FILE} is a link out of the folder; copy the file into it"
+        )
     if not blobs:
         raise BundleError(
             f"{shown}: holds no readable file; put logs into it, or check its permissions"
@@ -146,11 +151,19 @@ def _read_all(source: BlobSource, where: str) -> bytes:
     try:
         reader = source.open_blob(WORKLOAD_FILE)
         try:
-            return b"".join(iter(lambda: reader.read(_READ_SIZE), b""))
+            data = bytearray()
+            while (piece := reader.read(_READ_SIZE)) and len(data) <= _MAX_WORKLOAD_BYTES:
+                data += piece
         finally:
             reader.close()
     except (ConnectorError, OSError) as error:
         raise BundleError(f"{where}: cannot be read ({error}); check its permissions") from error
+    if len(data) > _MAX_WORKLOAD_BYTES:
+        raise BundleError(
+            f"{where}: is larger than {_MAX_WORKLOAD_BYTES >> 20} MB; it describes one job, "
+            "logs belong into files of their own"
+        )
+    return bytes(data)
 
 
 def _require_safe(path: str, where: str) -> None:

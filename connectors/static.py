@@ -59,13 +59,14 @@ class FolderSource:
         self.root = root
         self.refused: list[str] = []
         self._real_root = os.path.realpath(root)
+        self._stored: dict[str, str] = {}
 
     def list_blobs(self) -> list[Blob]:
         """Return the regular files below the root, sorted by path."""
         found: list[Blob] = []
         self.refused = []
         if self.root.is_file():
-            return [Blob(self.root.name, self.root.stat().st_size)]
+            return [Blob(shown_name(self.root.name), self.root.stat().st_size)]
         for folder, folders, names in os.walk(self.root, followlinks=False):
             folders.sort()
             for name in (*sorted(names), *(each for each in folders if _is_link(folder, each))):
@@ -76,7 +77,7 @@ class FolderSource:
 
     def open_blob(self, path: str) -> BlobReader:
         """Open a file by its path relative to the root; raises `ConnectorError`."""
-        place = self.root if self.root.is_file() else self.root / path
+        place = self.root if self.root.is_file() else self.root / self._stored.get(path, path)
         if not self._is_inside(str(place)) and not self.root.is_file():
             raise ConnectorError(f"{path}: leads outside {self.root}; copy the file into it")
         try:
@@ -85,7 +86,10 @@ class FolderSource:
             raise ConnectorError(f"{path}: cannot be opened ({error.strerror})") from error
 
     def _blob(self, place: str) -> Blob | None:
-        relative = os.path.relpath(place, self.root).replace(os.sep, "/")
+        stored = os.path.relpath(place, self.root).replace(os.sep, "/")
+        relative = shown_name(stored)
+        if relative != stored:
+            self._stored[relative] = stored
         if not self._is_inside(place):
             self.refused.append(relative)
             return None
@@ -99,6 +103,11 @@ class FolderSource:
     def _is_inside(self, place: str) -> bool:
         real = os.path.realpath(place)
         return real == self._real_root or real.startswith(self._real_root.rstrip("/") + "/")
+
+
+def shown_name(name: str) -> str:
+    r"""Return a file's name as text: bytes that are no UTF-8 become `\xff`."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _is_link(folder: str, name: str) -> bool:

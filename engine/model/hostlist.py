@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 _BRACKETS: Final = re.compile(r"^([^\[\]]{0,256})\[([0-9,\-]{1,65536})\]([^\[\]]{0,256})$")
+_RANGE: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 _NUMBERED: Final = re.compile(r"^(.*?)(\d{1,9})$")
 MAX_HOSTS: Final = 200_000
 
@@ -22,7 +23,10 @@ def split_hostlist(text: str) -> list[str]:
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Return the names of a host list in its order, at most `MAX_HOSTS` of them."""
+    """Return the names of a host list in its order, at most `MAX_HOSTS` of them.
+
+    A part whose brackets hold anything but numbers and ranges is a name as it stands.
+    """
     names: list[str] = []
     for part in split_hostlist(text):
         match = _BRACKETS.match(part)
@@ -30,10 +34,11 @@ def expand_hostlist(text: str) -> list[str]:
             names.append(part)
             continue
         prefix, ranges, suffix = match.groups()
-        for piece in ranges.split(","):
-            low, _, high = piece.partition("-")
-            if not low:
-                continue
+        pieces = [_RANGE.fullmatch(piece) for piece in ranges.split(",") if piece]
+        if not all(pieces):
+            names.append(part)
+            continue
+        for low, high in (piece.groups() for piece in pieces if piece):
             width, last = len(low), int(high or low)
             for number in range(int(low), min(last, int(low) + MAX_HOSTS) + 1):
                 names.append(f"{prefix}{number:0{width}d}{suffix}")

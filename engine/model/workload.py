@@ -2,15 +2,19 @@
 
 import re
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from engine.model.contract import Document
+from engine.model.hostlist import expand_hostlist
 from engine.model.moment import parse_rfc3339, zone
 from engine.model.vocabulary import Source
 
 _SLURM_LIMIT = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)$")
+MAX_NODES: Final = 100_000
+MAX_RANKS: Final = 1_000_000
+"""More is a slip of the pen: no machine is as large, and the engine counts each rank once."""
 _DAYS_HOURS = re.compile(r"^(\d+)-(\d+)$")
 
 
@@ -77,7 +81,7 @@ class Workload(Document):
     end: datetime | None = None
     time_limit: Text | None = None
     nodes: tuple[str, ...] = ()
-    world_size: int | None = Field(default=None, ge=0)
+    world_size: int | None = Field(default=None, ge=0, le=MAX_RANKS)
     ranks: tuple[RankPlacement, ...] = ()
 
     @model_validator(mode="before")
@@ -108,6 +112,17 @@ class Workload(Document):
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return as_list(value)
+
+    @field_validator("nodes")
+    @classmethod
+    def _one_name_each(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """Spell host lists out: `node-[001-002]` is two nodes, and a count of one would lie."""
+        names: list[str] = []
+        for item in value:
+            names += expand_hostlist(item) if "[" in item else [item]
+            if len(names) > MAX_NODES:
+                raise ValueError(f"more than {MAX_NODES} nodes")
+        return tuple(names)
 
     @property
     def time_limit_s(self) -> int | None:

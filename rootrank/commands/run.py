@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +145,7 @@ def _content_name(folder: Path) -> str:
     files = sorted(folder.rglob("*")) if folder.is_dir() else [folder]
     for path in files:
         if path.is_file():
-            hasher.update(str(path.relative_to(folder)).encode() + b"\0")
+            hasher.update(os.fsencode(path.relative_to(folder)) + b"\0")
             with path.open("rb") as file:
                 hasher.update(hashlib.file_digest(file, "sha256").digest())
     return hasher.hexdigest()[:12]

@@ -1,4 +1,5 @@
 import gzip
+import os
 
 import pytest
 
@@ -8,9 +9,11 @@ WORKLOAD = "workload:\n  scheduler: slurm\n  job_id: 0012\n  state: no\n  exit_c
 
 
 def folder(tmp_path, workload, **files):
+    tmp_path.mkdir(exist_ok=True)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    (tmp_path / "workload.yaml").write_text(workload)
+    if workload is not None:
+        (tmp_path / "workload.yaml").write_text(workload)
     return tmp_path
 
 
@@ -161,3 +164,41 @@ def test_a_workload_without_an_evidence_list_reads_every_file(tmp_path):
     bundle = load_bundle(folder(tmp_path, WORKLOAD, **{"a.log": "x\n"}))
     assert [each.path for each in bundle.evidence] == ["a.log"]
     assert any("no evidence list" in each for each in bundle.warnings)
+
+
+def test_a_file_name_that_is_no_utf8_is_shown_escaped_and_read(tmp_path):
+    (tmp_path / os.fsdecode(b"rank\xff.log")).write_text("RuntimeError: boom\n")
+    bundle = load_bundle(tmp_path)
+    (entry,) = bundle.evidence
+    assert entry.path == r"rank\xff.log"
+    assert bundle.source.open_blob(entry.path).read(12) == b"RuntimeError"
+
+
+def test_a_workload_file_that_links_out_of_the_folder_is_refused(tmp_path):
+    outside = tmp_path / "outside.yaml"
+    outside.write_text(WORKLOAD)
+    inside = folder(tmp_path / "job", None, **{"a.log": "x\n"})
+    (inside / "workload.yaml").symlink_to(outside)
+    assert "workload.yaml is a link out of the folder" in error_of(inside)
+
+
+def test_an_enormous_workload_file_is_refused_instead_of_loaded(tmp_path):
+    text = WORKLOAD + "#" + "x" * (17 << 20) + "\n"
+    assert "larger than 16 MB" in error_of(folder(tmp_path, text))
+
+
+def test_a_host_list_in_nodes_is_spelled_out(tmp_path):
+    text = WORKLOAD + '  nodes: "node-[001-002,7],login-[a]"\nevidence: []\n'
+    nodes = load_bundle(folder(tmp_path, text)).workload.nodes
+    assert nodes == ("node-001", "node-002", "node-7", "login-[a]")
+
+
+def test_a_host_list_without_end_is_an_error_with_its_place(tmp_path):
+    message = error_of(folder(tmp_path, WORKLOAD + '  nodes: "n-[1-999999999]"\n'))
+    assert "workload.yaml:6:3: workload.nodes" in message
+    assert "more than 100000 nodes" in message
+
+
+def test_a_world_larger_than_any_machine_is_an_error(tmp_path):
+    message = error_of(folder(tmp_path, WORKLOAD + "  world_size: 1000000000\n"))
+    assert "workload.yaml:6:3: workload.world_size" in message
