@@ -90,7 +90,12 @@ class Exceptions:
 
 
 def is_messenger(fields: dict[str, str]) -> bool:
-    """Whether an exception reports that something else failed."""
+    """Whether an exception reports that something else failed, or does not say what it is.
+
+    Of a traceback that others' lines cut short only the header is left: any error looks so.
+    """
+    if not fields.get("exception"):
+        return True
     name = fields.get("exception", "").rsplit(".", 1)[-1]
     if name in _CASCADE_NAMES:
         return True

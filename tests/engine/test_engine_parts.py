@@ -121,3 +121,17 @@ def test_ranks_that_waited_above_the_line_of_the_limit_leave_the_cause_open():
         waits = _missing("3", line)
         verdict = attribute(case(waits, _limit(90), state="TIMEOUT"), book(STALLED))
         assert verdict.domain == domain
+
+
+def test_a_traceback_cut_before_its_exception_names_no_cause():
+    generic = meaning("python_exception", "application", "root", 3, entity="rank")
+    cut = seen("python_exception", 50, node="node-001", rank=1)
+    assert attribute(case(cut), book(generic)).quality.level == "insufficient"
+    whole = seen("python_exception", 50, node="node-001", rank=1, fields={"exception": "KeyError"})
+    assert attribute(case(whole), book(generic)).domain == "application"
+
+
+def test_slowness_ends_a_job_at_its_limit_and_makes_none_fail():
+    slow = seen("slow_gpu", 10, source="metrics", node="node-002", gpu_index=1)
+    assert attribute(case(slow, state="TIMEOUT"), book()).domain == "gpu"
+    assert attribute(case(slow), book()).domain == "unknown"
