@@ -50,6 +50,8 @@ def unexpected_end(kind: Kind, run: Run) -> str:
         return f"not made: a clean run ended {run.state} {run.exit_code}: {run.texts()[-600:]}"
     if not kind.is_clean and run.state == "COMPLETED":
         return "not made: the fault did not end the job"
+    if run.truth.ended_by_lab and "cancelled" not in kind.label.also_terminal:
+        return "not made: it did not end by itself"
     if kind.shows and not re.search(kind.shows, run.texts() + run.more_text):
         return f"not made: the logs do not show {kind.shows!r}: {run.texts()[-400:]}"
     return ""

@@ -153,7 +153,8 @@ def ray_worker_sigkill(run: Run) -> None:
     run.data(records=400)
     victim = run.victim()
     _ray(run, 300)
-    run.wait_step(4)
+    if not run.wait_for(r"step 4/", 150):
+        raise RuntimeError("step 4 was not reached")
     run.blame(f"SIGKILL was sent to the worker of rank {victim}", [victim])
     pids = json.loads((run.work / "workers.pid").read_text())
     os.kill(pids[victim], signal.SIGKILL)

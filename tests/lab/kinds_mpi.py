@@ -5,7 +5,7 @@ import shutil
 import signal
 import time
 
-from tests.lab.kinds_process import CRASHED, KILLED, STOPPED
+from tests.lab.kinds_process import KILLED, SENT, STOPPED
 from tests.lab.kinds_program import OTHERS, PROGRAM, SETTINGS
 from tests.lab.registry import CLEAN, Label, kind
 from tests.lab.run import PROGRAMS, PYTHON, Run
@@ -77,7 +77,7 @@ def mpi_rank_sigkill(run: Run) -> None:
     _signal(run, signal.SIGKILL)
 
 
-@kind(CRASHED, needs=NEEDS)
+@kind(SENT, needs=NEEDS)
 def mpi_rank_sigsegv(run: Run) -> None:
     """A rank under mpirun gets SIGSEGV."""
     _signal(run, signal.SIGSEGV)
@@ -97,7 +97,7 @@ def mpi_exception(run: Run) -> None:
 
 @kind(
     Label(
-        "application", also=("data", "unknown", "framework"), quality="probable",
+        "application", also=("data", "unknown", "framework", "operator"), quality="probable",
         also_quality=("definitive", "ambiguous", "insufficient"), names_ranks=True,
         also_terminal=("cancelled", "hung"), innocent=(*OTHERS, "storage"),
         why="Ranks entered an all-reduce with buffers of unequal size.",

@@ -21,6 +21,11 @@ CRASHED = Label(
     also_quality=("ambiguous", "insufficient", "definitive"), names_ranks=True, innocent=OTHERS,
     why="A native fault inside the process of one rank.",
 )  # fmt: skip
+SENT = Label(
+    "unknown", also=("application", "framework", "operator"), quality="insufficient",
+    also_quality=("ambiguous", "probable"), names_ranks=True, innocent=OTHERS,
+    why="One rank ended by a signal; whether it or somebody else raised it is not shown.",
+)  # fmt: skip
 STOPPED = Label(
     "operator", also=("unknown", "scheduler"), quality="probable",
     also_quality=("definitive", "ambiguous", "insufficient"),
@@ -70,19 +75,19 @@ def rank_sighup(run: Run) -> None:
     _signal_one_rank(run, signal.SIGHUP)
 
 
-@kind(CRASHED)
+@kind(SENT)
 def rank_sigabrt(run: Run) -> None:
     """One rank gets SIGABRT without a word."""
     _signal_one_rank(run, signal.SIGABRT)
 
 
-@kind(CRASHED)
+@kind(SENT)
 def rank_sigfpe(run: Run) -> None:
     """One rank gets SIGFPE."""
     _signal_one_rank(run, signal.SIGFPE)
 
 
-@kind(CRASHED)
+@kind(SENT)
 def rank_sigill(run: Run) -> None:
     """One rank gets SIGILL."""
     _signal_one_rank(run, signal.SIGILL)
@@ -195,7 +200,8 @@ def cgroup_out_of_memory_unseen(run: Run) -> None:
         "application", also=("host",), quality="probable", also_quality=("definitive", "ambiguous"),
         names_ranks=True, innocent=(*HARDWARE, "network", "storage"),
         why="The allocator was refused memory under an address-space limit.",
-    )
+    ),
+    shows="allocate|MemoryError",
 )  # fmt: skip
 def allocation_refused(run: Run) -> None:
     """An address-space limit refuses memory to one rank."""
@@ -205,7 +211,7 @@ def allocation_refused(run: Run) -> None:
     run.write_shard(victim, [row | {"pad": 60_000_000} for row in run.read_shard(victim)])
     run.blame(f"rank {victim} keeps features until its address space is full", [victim])
     run.start("--steps", "80", "--keep-features", setup="ulimit -v 7000000")
-    run.finish()
+    run.finish(90)
 
 
 LOADER_KILLED = Label(
