@@ -106,8 +106,8 @@ def relabel(out: Path) -> int:
     return 0
 
 
-def main() -> int:
-    """Run from the command line."""
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command line's grammar."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run")
@@ -121,7 +121,12 @@ def main() -> int:
     commands.add_parser("kinds")
     again = commands.add_parser("relabel")
     again.add_argument("--out", type=Path, default=CAPTURES)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    """Run from the command line."""
+    options = build_parser().parse_args()
     if options.command == "run":
         return run_all(options)
     if options.command == "relabel":
