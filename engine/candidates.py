@@ -166,6 +166,9 @@ class Candidates:
                 continue
             if cause.meaning.tier == 0 and self._anchor.is_above_stop(episode):
                 continue
+            if cause.symptom == episode.symptom and not surely_earlier(cause, episode):
+                # The same on several subjects is one cause, not one the cause of the others.
+                continue
             if position in graph.ancestors(other) and self._rank(position) < self._rank(other):
                 continue
             return True

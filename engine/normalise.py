@@ -84,6 +84,10 @@ def seen_interval(observation: Observation, bounds: Bounds) -> tuple[int, int]:
     if when.basis in ("none", "attempt"):
         earliest = max(earliest, bounds.earliest)
         latest = min(latest, bounds.latest)
+    outside = latest < bounds.earliest or earliest > bounds.latest
+    if when.basis == "neighbour" and observation.source == "applog" and outside:
+        # The stamps round it are of something quoted: a job prints nothing before it starts.
+        return bounds.earliest, bounds.latest
     return earliest, latest
 
 

@@ -100,6 +100,8 @@ def _cast_cause(
     )
     name_ranks = accuses and (software or bool(accused) or _is_used_up(cause))
     device = cause.domain in ("gpu", "nvlink", "pcie")
+    if not software and _is_spread_over_node(cause):
+        name_ranks = device = False
     for position, episode in zip(cause.positions, cause.episodes, strict=True):
         subject = episode.subject
         named = subject.node in accused
@@ -130,6 +132,20 @@ def _cast_cause(
                     "rank", str(rank), directory.rank_node.get(rank, subject.node), role=role,
                     episode=episode, cause=cause.symptom, reason=cause.symptom,
                 )  # fmt: skip
+
+
+def _is_spread_over_node(cause: Cause) -> bool:
+    """Whether several ranks of one node print a fault of the machine that it never logged itself.
+
+    Both ends of a link complain alike: the node can be named, which of its devices cannot.
+    """
+    told = {episode.trust for episode in cause.episodes}
+    if told & {"platform", "node"}:
+        return False
+    by_node: dict[str, set[tuple[int, ...]]] = {}
+    for episode in cause.episodes:
+        by_node.setdefault(episode.subject.node, set()).add(episode.subject.ranks)
+    return any(len(ranks) > 1 for ranks in by_node.values())
 
 
 def _cast_speaker(
@@ -170,6 +186,9 @@ def _ranks_of(position: int, episode: Episode, named: bool, *, graph: Graph) -> 
     Of several ranks that fail with the same device error, those on other devices are victims.
     """
     ranks = set(episode.subject.ranks)
+    if episode.trust == "workload" and episode.meaning.domain == "nvlink":
+        # Every rank that uses a broken link prints the same.
+        return []
     if ranks or not named or episode.trust == "workload":
         return sorted(ranks)
     for edge in graph.children[position]:

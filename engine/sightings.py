@@ -30,15 +30,16 @@ def gather_links(workload: Workload, observations: list[Observation], names: Nod
         links.rank_node.setdefault(placement.rank, {})[node] = 1_000_000
         if placement.gpu is not None:
             links.rank_gpu.setdefault(placement.rank, set()).add((node, "#", str(placement.gpu)))
-    seen: set[tuple[Entity, str, str, str]] = set()
+    seen: set[tuple[Entity, str, str, str, bool]] = set()
     addresses: dict[str, set[str]] = {}
     for observation in observations:
         fields = observation.fields
-        key = (observation.entity, "", "", "")
+        proven = "unproven" not in observation.flags
+        key = (observation.entity, "", "", "", proven)
         if fields:
             key = (
                 observation.entity, fields.get("host", ""), fields.get("bus", ""),
-                fields.get("limit", "") if "gpu_index" in fields else "",
+                fields.get("limit", "") if "gpu_index" in fields else "", proven,
             )  # fmt: skip
             if "peer_addr" in fields and observation.symptom.startswith("mark_"):
                 owner = names.canonical(fields.get("host", ""))
@@ -47,12 +48,15 @@ def gather_links(workload: Workload, observations: list[Observation], names: Nod
         if key in seen:
             continue
         seen.add(key)
-        entity, host, bus, size = key
+        entity, host, bus, size, _ = key
         if bus and not entity.gpu_pci:
             entity = replace(entity, gpu_pci=normal_pci(bus))
         if size and not _is_world(size, workload.world_size):
             # A rank within a sub-communicator is no global rank; its process and device are.
             entity = replace(entity, rank=None)
+        if not proven:
+            # A kernel's line that the job printed may name any device: it ties none to a rank.
+            entity = replace(entity, gpu_index=None, gpu_pci="", gpu_uuid="", gpu_serial="")
         _note(links, entity, host, names)
     names.learn(addresses)
     return links
