@@ -16,14 +16,23 @@ from connectors.command import CommandRunner, LocalCommands
 from connectors.endpoint import HttpEndpoint, Secret
 from connectors.http_source import HttpSource
 from connectors.protocol import ProbedConnector, SourceNotConfiguredError
+from connectors.schedulers.kubernetes import KubernetesConnector
+from connectors.schedulers.kubernetes_api import KubernetesApi
+from connectors.schedulers.kubernetes_door import open_door
 from connectors.schedulers.slurm import SlurmBackend, SlurmConnector
 from connectors.schedulers.slurm_commands import SlurmPrograms
 from connectors.schedulers.slurm_rest import SlurmService
 from connectors.site import Cluster, Site, SlurmCommands, SlurmRest
 from connectors.telemetry.file_store import AbsentFiles, FileStore, LocalFiles
 from connectors.telemetry.files import FilesConnector
+from connectors.telemetry.loki import CATEGORIZE, LokiConnector
 from connectors.telemetry.prometheus import PrometheusConnector
-from connectors.telemetry.settings import FileSource, PrometheusSource, ServiceEndpoint
+from connectors.telemetry.settings import (
+    FileSource,
+    LokiSource,
+    PrometheusSource,
+    ServiceEndpoint,
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,9 +56,13 @@ def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedC
     for cluster in site.clusters:
         if cluster.slurm is not None:
             found.append(slurm_connector(cluster, outside))
+        if cluster.kubernetes is not None:
+            found.append(kubernetes_connector(cluster, outside))
         found += [files_connector(cluster, each, outside) for each in cluster.files]
         if cluster.prometheus is not None:
             found.append(prometheus_connector(cluster, cluster.prometheus, outside))
+        if cluster.loki is not None:
+            found.append(loki_connector(cluster, cluster.loki, outside))
     return found
 
 
@@ -116,6 +129,19 @@ def prometheus_connector(
     )
 
 
+def loki_connector(cluster: Cluster, settings: LokiSource, outside: Outside) -> LokiConnector:
+    """Return the Loki connector; secrets are read when it first asks."""
+
+    def open_source(allowance: Allowance) -> HttpSource:
+        headers = {**service_headers(settings, outside), **CATEGORIZE}
+        if settings.tenant is not None:
+            headers["X-Scope-OrgID"] = settings.tenant
+        client = http_client(settings, headers, outside)
+        return HttpSource(client, f"loki {settings.url}", allowance, outside.pause)
+
+    return LokiConnector(cluster.name, settings, open_source, outside.clock, outside.now)
+
+
 def service_headers(settings: ServiceEndpoint, outside: Outside) -> dict[str, str]:
     """Return the header that lets us in: bearer, basic or none."""
     if settings.token is not None:
@@ -125,6 +151,29 @@ def service_headers(settings: ServiceEndpoint, outside: Outside) -> dict[str, st
         pair = base64.b64encode(f"{settings.user}:{word}".encode()).decode()
         return {"Authorization": f"Basic {pair}"}
     return {}
+
+
+def kubernetes_connector(cluster: Cluster, outside: Outside) -> KubernetesConnector:
+    """Return the Kubernetes connector of a cluster; raises `SourceNotConfiguredError`."""
+    settings = cluster.kubernetes
+    if settings is None:
+        raise SourceNotConfiguredError(f"cluster {cluster.name}: no kubernetes in sources.yaml")
+
+    def make(allowance: Allowance) -> KubernetesApi:
+        secret = getattr(settings, "token", None)
+        token = None if secret is None else read_secret(secret, outside.environment)
+        door = open_door(settings, outside.environment, outside.commands({}), token=token)
+        client = door.client(outside.transport)
+        what = f"kubernetes {door.url}"
+        return KubernetesApi(HttpSource(client, what, allowance, outside.pause))
+
+    return KubernetesConnector(
+        f"{cluster.name}: {settings.kind}",
+        make,
+        clock=outside.clock,
+        namespaces=settings.namespaces,
+        budget=cluster.budget,
+    )
 
 
 def http_client(

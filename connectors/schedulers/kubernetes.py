@@ -1,0 +1,144 @@
+"""The Kubernetes connector: a job's objects, its pods, their events and nodes, Kueue's Workload."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from connectors.allowance import Allowance
+from connectors.parts import Part, open_parts
+from connectors.protocol import (
+    ByteStream,
+    Capabilities,
+    Collected,
+    ConnectorError,
+    Probe,
+    SourceAbsentError,
+    probe_status,
+)
+from connectors.schedulers.kubernetes_api import KubernetesApi
+from connectors.schedulers.kubernetes_objects import JOB_KINDS, as_map, job_name_of, name_of, slim
+from engine.model.plan import Budget, PlanItem
+from engine.model.stream import StreamLabel
+from engine.model.workload import Workload
+
+NAME: Final = "kubernetes"
+
+
+@dataclass(slots=True)
+class KubernetesConnector:
+    """One cluster. `api_for` makes the client of one item's allowance."""
+
+    target: str
+    api_for: Callable[[Allowance], KubernetesApi]
+    clock: Callable[[], float]
+    namespaces: tuple[str, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+    name: str = NAME
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Objects as long as the cluster keeps them: events an hour, pods until deleted."""
+        return Capabilities(
+            sources=("kubernetes",), trust="platform", resumes=True, remembers=False
+        )
+
+    def probe(self) -> Probe:
+        """Ask for the version and one page of pods."""
+        allowance = Allowance(Budget(requests=8, seconds=30), self.clock)
+        try:
+            api = self.api_for(allowance)
+            version = api.describe_server()
+            namespace = self.namespaces[0] if self.namespaces else None
+            api.source.get_json(api.path("Pod", namespace), {"limit": 1})
+        except ConnectorError as error:
+            return Probe(NAME, self.target, probe_status(error), str(error))
+        would = ("the job's objects and Kueue Workload", "its pods and their events",
+                 "conditions and taints of its nodes")  # fmt: skip
+        return Probe(NAME, self.target, "ok", f"Kubernetes {version}", would)
+
+    def open_streams(
+        self, item: PlanItem, workload: Workload, collected: Collected
+    ) -> Iterator[ByteStream]:
+        """Yield a stream of objects for each of events, jobs, nodes and pods."""
+        allowance = Allowance(item.budget, self.clock)
+        api = self.api_for(allowance)
+        namespace = workload.namespace or "default"
+        seen = _Seen(api, workload, namespace)
+        parts = [
+            Part(_label("events"), seen.events),
+            Part(_label("jobs"), seen.jobs),
+            Part(_label("pods"), lambda: _document(seen.pods())),
+        ]
+        if workload.nodes:
+            parts.append(Part(_label("nodes"), seen.nodes))
+        try:
+            yield from open_parts(parts, cursor=item.cursor, collected=collected)
+        finally:
+            collected.requests += allowance.requests
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one item reads; the pods are needed twice and listed once."""
+
+    api: KubernetesApi
+    workload: Workload
+    namespace: str
+    _pods: list[dict[str, Any]] | None = None
+
+    def pods(self) -> list[dict[str, Any]]:
+        if self._pods is None:
+            listed = self.api.list_items("Pod", self.namespace).items
+            self._pods = [each for each in listed if job_name_of(each) in self._names()]
+        return self._pods
+
+    def events(self) -> bytes:
+        listed = self.api.list_items("Event", self.namespace).items
+        names = self._names()
+        own = [
+            each
+            for each in listed
+            if any(
+                _is_part(str(as_map(each.get("involvedObject")).get("name", "")), name)
+                for name in names
+            )
+        ]
+        return _document(own)
+
+    def jobs(self) -> bytes:
+        """Return the job's objects of every kind that the server has."""
+        found: list[dict[str, Any]] = []
+        for kind in JOB_KINDS:
+            try:
+                listed = self.api.list_items(kind, self.namespace).items
+            except SourceAbsentError:
+                continue
+            found += [each for each in listed if job_name_of(each) in self._names()]
+        return _document(found)
+
+    def nodes(self) -> bytes:
+        wanted = set(self.workload.nodes)
+        listed = self.api.list_items("Node").items
+        return _document([each for each in listed if name_of(each) in wanted])
+
+    def _names(self) -> frozenset[str]:
+        names = {self.workload.job_id, self.workload.name or self.workload.job_id}
+        return frozenset(name.rsplit("/", 1)[-1] for name in names)
+
+
+def _is_part(name: str, job: str) -> bool:
+    """Whether an object's name is the job's, or one that a controller made of it."""
+    return name == job or name.startswith(f"{job}-") or name.endswith(f"-{job}")
+
+
+def _document(items: Sequence[dict[str, Any]]) -> bytes:
+    """Return the objects as a list document; empty where there is none."""
+    if not items:
+        return b""
+    ordered = sorted((slim(each) for each in items), key=lambda each: json.dumps(each["metadata"]))
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": ordered}).encode()
+
+
+def _label(name: str) -> StreamLabel:
+    return StreamLabel(f"kubernetes/{name}", "kubernetes", "platform")
