@@ -51,6 +51,11 @@ def has_variable_tail(pattern: str) -> bool:
     return _open_ended(_parse(pattern))
 
 
+def parsed(pattern: str) -> list[Any]:
+    """Return an expression as `re` parses it; raises `re.error`."""
+    return _parse(pattern)
+
+
 def required_literal(pattern: str) -> str:
     """Return the longest run of literal characters that every match holds."""
     return _longest_literal(_parse(pattern))

@@ -8,6 +8,9 @@ from typing import Final
 from connectors.site import Cluster
 from connectors.telemetry.files import NAME as FILES
 from connectors.telemetry.files import PART, SOURCE
+from connectors.telemetry.loki import NAME as LOKI
+from connectors.telemetry.loki import PART as LOKI_PART
+from connectors.telemetry.loki import STREAM, TEXTS
 from connectors.telemetry.prometheus import METRICS
 from connectors.telemetry.prometheus import NAME as PROMETHEUS
 from engine.model.canonical import short_id
@@ -16,6 +19,7 @@ from engine.model.verdict import EvidenceRequest
 from engine.model.vocabulary import Source
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
+from engine.rulebook.pushdown import line_texts
 
 CLUSTER: Final = "cluster"
 """`query` key of every item of a site: the cluster whose settings it is read with."""
@@ -61,7 +65,11 @@ def telemetry_items(
     ordered = sorted(requests, key=lambda each: each.model_dump_json())
     found: list[PlanItem] = []
     for request in ordered or (None,):
-        made = [*_file_items(cluster, workload), *_metric_items(cluster, book)]
+        made = [
+            *_file_items(cluster, workload),
+            *_loki_items(cluster, book, is_narrow=request is not None),
+            *_metric_items(cluster, book),
+        ]
         for connector, source, query, budget in made:
             if request is not None and request.source != source:
                 continue
@@ -90,6 +98,22 @@ def _file_items(cluster: Cluster, workload: Workload) -> list[_Made]:
         for each in cluster.files
         for part in range(parts)
     ]
+
+
+def _loki_items(cluster: Cluster, book: Rulebook, *, is_narrow: bool) -> list[_Made]:
+    """Return the tail whole and, before it, what rules could match; a request's window whole."""
+    if cluster.loki is None:
+        return []
+    found: list[_Made] = []
+    for number, stream in enumerate(cluster.loki.streams):
+        texts = None if is_narrow else line_texts(book, stream.source)
+        whole = {STREAM: str(number), LOKI_PART: "all" if texts is None else "tail"}
+        found.append((LOKI, stream.source, whole, cluster.loki.budget))
+        if texts is not None:
+            listed = json.dumps([[each.text, each.ignore_case] for each in texts])
+            before = {STREAM: str(number), LOKI_PART: "before", TEXTS: listed}
+            found.append((LOKI, stream.source, before, cluster.loki.budget))
+    return found
 
 
 def _metric_items(cluster: Cluster, book: Rulebook) -> list[_Made]:
