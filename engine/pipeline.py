@@ -10,7 +10,7 @@ from engine.correlate import Correlator
 from engine.coverage import map_coverage
 from engine.decide import Decider
 from engine.entities import Directory
-from engine.history import read_history
+from engine.history import history_reasons, read_history
 from engine.meanings import Meanings, engine_causes
 from engine.model.verdict import Verdict
 from engine.normalise import Signatures, bounds_of
@@ -70,6 +70,7 @@ def reason(case: Case, book: Rulebook) -> Findings:
         case, graph, decision, coverage, directory=directory, bounds=bounds, progress=progress,
         claim=claim, losses=sorted([*case.losses, *sifted.losses]),
     ).judge()  # fmt: skip
+    judgement.reasons = sorted({*judgement.reasons, *history_reasons(case, decision, directory)})
     return Findings(
         case,
         book,

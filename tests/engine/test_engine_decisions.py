@@ -7,7 +7,7 @@ import pytest
 
 from engine.model.observation import When
 from engine.model.plan import Report
-from engine.model.verdict import Verdict, is_sealed
+from engine.model.verdict import HistoryEntry, Verdict, is_sealed
 from engine.pipeline import attribute
 from engine.rulebook.book import Action
 from tests.engine.cases import START, at, book, case, cause, meaning, seen, signature, stream
@@ -502,3 +502,38 @@ def test_an_error_that_most_ranks_print_accuses_none_of_them():
     most = [seen("user_error", 50, node="node-001", rank=r, line=r + 1) for r in range(3)]
     assert culprits(judge(*most)) == ([], [])
     assert culprits(judge(*most[:1])) == ([], [0])
+
+
+def remembered(relation, shared, failure_class="gpu_lost"):
+    entry = HistoryEntry(attribution_id="sha256:a", relation=relation, job_id="99", domain="gpu",
+                         failure_class=failure_class, shared=shared)  # fmt: skip
+    fault = seen("gpu_lost", 50, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    return attribute(replace(case(fault, CUDA), history=(entry,)), book())
+
+
+@pytest.mark.parametrize(
+    ("relation", "shared", "reason"),
+    [
+        ("earlier_attempt", ("node-002",), "recurs_in_job"),
+        ("earlier_attempt", ("node-077",), "recurs_with_job"),
+        ("same_node", ("node-002",), "recurs_on_node"),
+        ("concurrent", ("switch-7",), "shared_with_other_jobs"),
+    ],
+)
+def test_history_says_what_the_failure_moved_with(relation, shared, reason):
+    verdict = remembered(relation, shared)
+    assert reason in verdict.quality.reasons
+    assert verdict.history.incident_id
+
+
+def test_history_of_another_failure_adds_nothing_to_the_verdict():
+    verdict = remembered("same_node", ("node-002",), failure_class="nfs_stall")
+    assert verdict.history.incident_id is None
+    assert not [code for code in verdict.quality.reasons if code.startswith("recurs")]
+    plain = attribute(
+        replace(
+            case(seen("gpu_lost", 50, source="syslog", node="node-002", gpu_pci="0000:80:00"), CUDA)
+        ),
+        book(),
+    )
+    assert verdict.root_causes == plain.root_causes
