@@ -82,7 +82,8 @@ def _wrapped(text: str, indent: str = "  ") -> str:
 
 def _headline(verdict: Verdict, ink: Ink) -> Iterator[str]:
     workload = verdict.workload
-    name = f" {printable(workload.name)}" if workload.name else ""
+    has_name = workload.name and workload.name != workload.job_id
+    name = f" {printable(workload.name or '')}" if has_name else ""
     attempt = f" attempt {workload.attempt}" if workload.attempt is not None else ""
     job = f"{workload.scheduler} job {printable(workload.job_id)}{name}{attempt}"
     domain = verdict.domain
@@ -186,7 +187,7 @@ def _missing(verdict: Verdict, ink: Ink) -> Iterator[str]:
 def _coverage_row(row: Coverage, ink: Ink) -> str:
     tone = "green" if row.state in _SHOWN_STATES else "yellow"
     nodes = f" {printable(row.nodes)}" if row.nodes else ""
-    counted = f"{row.lines} lines" if row.lines else "no lines"
+    counted = f"{row.lines} line{'s' if row.lines != 1 else ''}" if row.lines else "no lines"
     until = f", until {row.last}" if row.last else ""
     reason = f" ({printable(row.reason)})" if row.reason else ""
     state = ink(f"{row.state:12}", tone)
@@ -251,6 +252,7 @@ def _footer(verdict: Verdict, ink: Ink) -> Iterator[str]:
             notes.append(f"{report.connector}: {printable(report.reason or report.status)}")
     broken = [item for item in verdict.rules.not_evaluated if item.rule != "*"]
     if broken:
-        notes.append(f"{len(broken)} rules could not be evaluated")
-    notes.append(f"rules {verdict.rules.version}, {verdict.attribution_id[:19]}")
+        count = f"{len(broken)} rule{'s' if len(broken) > 1 else ''}"
+        notes.append(f"{count} not applied, for lack of sources or after an error")
+    notes.append(f"rules {verdict.rules.version}, verdict {verdict.attribution_id[:19]}")
     yield ink("; ".join(notes), "dim")

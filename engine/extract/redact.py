@@ -15,7 +15,8 @@ _NAMED: Final = (
     r"(?:[\w.\-]{0,40}?(?:password|passwd|passphrase|secret|api[_\-]?key|apikey|access[_\-]?key"
     r"|private[_\-]?key|credential|client[_\-]?secret|auth[_\-]?token|access[_\-]?token"
     r"|refresh[_\-]?token|session[_\-]?token|sas[_\-]?token|hf[_\-]?token|github[_\-]?token"
-    r"|account[_\-]?key|munge[_\-]?key)[\w\-]{0,20}|pwd|[\w\-]{0,30}[_\-]token|token)"
+    r"|account[_\-]?key|munge[_\-]?key)[\w\-]{0,20}|pwd"
+    r"|[\w\-]{0,30}(?:db|sql|pg|redis|smtp|mail|ftp|user|admin|root|ssh|ldap|proxy|registry)[_\-]pass|[\w\-]{0,30}[_\-]token|token)"
 )
 _VALUE: Final = r"(?:\"[^\"\n]{1,4096}\"|'[^'\n]{1,4096}'|[^\s\"',;&|)}\]]{3,4096})"
 
@@ -47,6 +48,15 @@ _WHOLE: Final = re.compile(
 _AUTHORIZATION: Final = re.compile(
     r"(?i)\b((?:bearer|basic)\s{1,3})([A-Za-z0-9._~+/\-]{12,4096}=*)"
 )
+_SCHEMED: Final = re.compile(  # Authorization: Token x, Authorization: x, Cookie: a=x; b=y
+    r"(?i)\b((?:proxy-)?authorization[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?:(?:token|apikey|digest)\s{1,3})?"
+    r"|(?<![\w-])(?:set-)?cookie[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?=[\w.\-]{1,64}=))"
+    r"(?!(?:Bearer|Basic|Token|ApiKey|Digest)\b|\[redacted\])([^\s\"',&|)}\]]{6,4096})"
+)
+_WEBHOOK: Final = re.compile(  # whoever knows the path may post
+    r"(?i)(https?://(?:hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks"
+    r"|[\w\-]{1,63}\.webhook\.office\.com/webhookb2)/)([\w/@\-]{8,1024})"
+)
 _URL: Final = re.compile(
     r"(?i)\b([a-z][a-z0-9+.\-]{1,20}://)([^\s/@:\"'<>]{0,256}):([^\s/@\"'<>]{1,512})@"
 )
@@ -66,7 +76,8 @@ _HINTS: Final = (  # in lower case; most excerpts hold none of them
     "passw", "passphr", "secret", "key", "credential", "token", "pwd", "bearer", "basic ", "://",
     "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "akia", "asia", "agpa",
     "aida", "aroa", "anpa", "sk-", "xox", "aiza", "ya29", "nvapi", "dop_v1", "npm_", "pypi-",
-    "sg.", "local-", "eyj", "private", "sig",
+    "sg.", "local-", "eyj", "private", "sig", "authorization", "cookie", "webhook", "hooks.",
+    "_pass", "-pass",
 )  # fmt: skip
 
 
@@ -102,6 +113,8 @@ class Redactor:
         text = _KEY_BLOCK.sub(rf"\1{MASK}\2", text)
         text = _WHOLE.sub(MASK, text)
         text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
+        text = _SCHEMED.sub(rf"\1{MASK}", text)
+        text = _WEBHOOK.sub(rf"\1{MASK}", text)
         text = _URL.sub(rf"\1\2:{MASK}@", text)
         text = _URL_USER_TOKEN.sub(rf"\1{MASK}@", text)
         text = _SIGNED_URL.sub(rf"\1{MASK}", text)

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_US = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+_LAST_US = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 _OFFSET = re.compile(r"^(?:UTC|GMT)?([+-])(\d{2}):?(\d{2})?$")
 
 
@@ -18,13 +20,17 @@ def to_us(moment: datetime) -> int:
 
 
 def from_us(us: int) -> datetime:
-    """Return the aware UTC datetime of `us` microseconds since the epoch."""
-    return EPOCH + timedelta(microseconds=us)
+    """Return the aware UTC datetime of `us` microseconds since the epoch.
+
+    What no calendar date can hold (a hostile stamp, an interval's margin) becomes the nearest.
+    """
+    return EPOCH + timedelta(microseconds=min(max(us, _FIRST_US), _LAST_US))
 
 
 def rfc3339(us: int) -> str:
     """Return RFC 3339 text in UTC with `Z`; microseconds only where they are not zero."""
-    text = from_us(us).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    # isoformat and not strftime, which leaves a year before 1000 without its zeros
+    text = from_us(us).replace(tzinfo=None).isoformat(timespec="microseconds")
     return text.rstrip("0").rstrip(".") + "Z"
 
 
@@ -37,7 +43,9 @@ def zone(name: str | None) -> tzinfo:
         return UTC
     if match := _OFFSET.match(name):
         sign = 1 if match[1] == "+" else -1
-        return timezone(sign * timedelta(hours=int(match[2]), minutes=int(match[3] or 0)))
+        shift = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+        if shift < timedelta(hours=24):
+            return timezone(sign * shift)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -51,7 +59,14 @@ def parse_rfc3339(text: str, timezone_name: str | None = None) -> datetime:
 
     Raises `ValueError` when the text is no such time.
     """
-    moment = datetime.fromisoformat(text.strip().replace(" UTC", "Z"))
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone(timezone_name))
-    return moment.astimezone(UTC)
+    try:
+        moment = datetime.fromisoformat(text.strip().replace(" UTC", "Z"))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=zone(timezone_name))
+        return moment.astimezone(UTC)
+    except UnknownTimezoneError:
+        raise
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{text[:64]!r} is no RFC 3339 time such as 2025-01-08T15:27:16Z ({error})"
+        ) from error

@@ -19,7 +19,7 @@ from engine.rulebook.book import Rulebook
 from engine.rulebook.problem import RulesError
 from rootrank.kept import kept_scanner
 from rootrank.local_case import load_book, read_case
-from rootrank.text import render_verdict
+from rootrank.text import printable, render_verdict
 
 Format = Literal["text", "json", "jsonl"]
 EXIT_BAD_INPUT = 2
@@ -76,7 +76,7 @@ def attribute_command(
         except BundleError as error:
             code = max(code, EXIT_BAD_INPUT)
             results.append(str(error))
-            click.echo(f"rootrank: {error}", err=True)
+            click.echo(f"rootrank: {printable(str(error))}", err=True)
         except Exception as error:  # noqa: BLE001  one bundle must not take the others' verdicts
             code = EXIT_INTERNAL
             results.append(f"{path}: internal error ({type(error).__name__}: {error})")
@@ -90,7 +90,7 @@ def _attribute_loudly(path: str, *, book: Rulebook, scanner: Scanner) -> Verdict
     """Attribute one path and tell what the bundle's writer should mend."""
     local = read_case(path, book=book, scanner=scanner)
     for warning in local.bundle.warnings:
-        click.echo(f"rootrank: warning: {warning}", err=True)
+        click.echo(f"rootrank: warning: {printable(warning)}", err=True)
     return attribute(local.case, book)
 
 

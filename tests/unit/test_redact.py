@@ -18,6 +18,12 @@ REDACT = Redactor().text
         ("run --api-key s3cr3tvalue --lr 1", "s3cr3tvalue"),
         ("Authorization: Bearer abcdef.ghijkl.mnopqrstu", "abcdef.ghijkl"),
         ("https://user:pa55word@host/x", "pa55word"),
+        ("DB_PASS=hunter22 x", "hunter22"),
+        ("Authorization: Token abcdefghijkl", "abcdefghijkl"),
+        ("'Authorization': 'abcdefghijkl'", "abcdefghijkl"),
+        ("Cookie: session=abcdefgh; Set-Cookie: sid=ijklmnop", "abcdefgh"),
+        ("Set-Cookie: sid=ijklmnop", "ijklmnop"),
+        ("post https://hooks.slack.com/services/T0/B0/abcdefgh", "abcdefgh"),
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "wJalr"),
         ("id AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"),
         ("login hf_abcdefghijklmnopqrstuvwxyz", "hf_abcdef"),
@@ -71,3 +77,10 @@ def test_samples_fields_and_summaries_leave_redacted() -> None:
     (item,) = found.observations
     told = [item.first.text, item.last.text, *item.fields.values(), found.summaries[0].last_text]
     assert all("hunter2" not in text for text in told)
+
+
+@pytest.mark.parametrize(
+    "text", ["forward_pass: failed", "NCCL cookie: none", "authorization failed: bad request"]
+)
+def test_a_word_that_only_looks_like_a_credential_stays(text):
+    assert REDACT(text) == text

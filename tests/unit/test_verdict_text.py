@@ -79,3 +79,18 @@ def test_a_long_block_is_shown_by_its_first_and_last_lines():
     evidence = {**EVIDENCE, "text": "\n".join(["Traceback", *"abcdefgh", "ValueError: x"])}
     text = render_verdict(verdict(evidence=(evidence,)))
     assert "    Traceback\n    ...\n    h\n    ValueError: x" in text
+
+
+def test_a_job_whose_name_is_its_id_is_named_once():
+    workload = {"scheduler": "sagemaker", "cluster": "c", "tenant": "t", "job_id": "j7"}
+    text = render_verdict(verdict(workload={**workload, "name": "j7"}))
+    assert text.startswith("sagemaker job j7: failed")
+
+
+def test_rules_that_were_not_applied_are_explained():
+    rules = {
+        "version": "1.0.0", "extraction_digest": "e", "reasoning_digest": "r",
+        "not_evaluated": [{"rule": "gpu/x", "reason": "no syslog"}],
+    }  # fmt: skip
+    text = render_verdict(verdict(rules=rules))
+    assert "1 rule not applied, for lack of sources or after an error" in text
