@@ -12,6 +12,7 @@ _PCI: Final = re.compile(
 )
 _BUS_ID: Final = re.compile(r"^(?:0x)?([0-9a-f]{3,12})$", re.I)
 _SHORT: Final = re.compile(r"^[^.]+")
+_NUMBER: Final = re.compile(r"\d+")
 _IPV4: Final = re.compile(r"^\d{1,3}(?:\.\d{1,3}){3}$")
 
 
@@ -63,6 +64,16 @@ class NodeNames:
     def is_member(self, name: str) -> bool:
         """Whether the canonical `name` is a node of the job; any is where none are known."""
         return not self.nodes or name in self._members
+
+    def is_neighbour(self, name: str) -> bool:
+        """Whether `name` is no node of the job but named like one, so another node's for sure.
+
+        A name of another kind may be one of the job's nodes under a name that nobody told.
+        """
+        if not name or not self.nodes or name in self._members:
+            return False
+        scheme = _NUMBER.sub("#", _short(name))
+        return "#" in scheme and any(_NUMBER.sub("#", _short(n)) == scheme for n in self.nodes)
 
     @property
     def only(self) -> str:

@@ -164,7 +164,10 @@ class Sifter:
                 outside = outside or node
         # A record about another node of the cluster must not fall on the job's own.
         about_machine = meaning.entity not in ("job", "queue")
-        return outside if about_machine and observation.source in _CENTRAL_SOURCES else ""
+        central = observation.source in _CENTRAL_SOURCES
+        if about_machine and (central or names.is_neighbour(outside)):
+            return outside
+        return ""
 
     def _subject_reason(
         self, subject: Subject, observation: Observation, meaning: SymptomDef

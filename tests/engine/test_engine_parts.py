@@ -135,3 +135,16 @@ def test_slowness_ends_a_job_at_its_limit_and_makes_none_fail():
     slow = seen("slow_gpu", 10, source="metrics", node="node-002", gpu_index=1)
     assert attribute(case(slow, state="TIMEOUT"), book()).domain == "gpu"
     assert attribute(case(slow), book()).domain == "unknown"
+
+
+def test_a_rank_that_prints_a_link_error_is_not_where_the_link_broke():
+    told = meaning("link_told", "nvlink", "root", 2, entity="rank", proof="inferred")
+    verdict = attribute(case(seen("link_told", 50, node="node-001", rank=1)), book(told))
+    assert culprits(verdict) == (["node-001"], [])
+
+
+def test_a_line_of_another_node_of_the_cluster_in_a_common_log_is_not_the_jobs():
+    for host, domain in (("node-009", "unknown"), ("node-002", "gpu"), ("headnode", "gpu")):
+        line = seen("gpu_lost", 50, source="syslog", fields={"host": host}, gpu_pci="0000:80:00")
+        verdict = attribute(case(line, seen("cuda_failed", 50.1, rank=3, line=7)), book())
+        assert verdict.domain == domain
