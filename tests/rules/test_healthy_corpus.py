@@ -32,6 +32,14 @@ Traceback (most recent call last):
     width = config["hidden_width"]
 KeyError: 'hidden_width'
 """
+HANG = """\
+[rank3]:[E110 09:59:30.123 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation \
+timeout: WorkNCCL(SeqNum=8121, OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, \
+Timeout(ms)=600000) ran for 600029 milliseconds before timing out.
+[rank7]:[E110 09:59:31.123 ProcessGroupNCCL.cpp:616] [Rank 7] Watchdog caught collective operation \
+timeout: WorkNCCL(SeqNum=8121, OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, \
+Timeout(ms)=600000) ran for 600048 milliseconds before timing out.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +59,7 @@ def _lines() -> Iterator[str]:
                 yield from path.read_text(encoding="utf-8").splitlines()
 
 
-def _bundle(source: Path, target: Path, *, state: str | None, trust: str, known: bool) -> Path:
+def _bundle(source: Path, target: Path, *, state: str | None, trust: str, known: str = "") -> Path:
     """Copy a bundle with another state, its program's output also as a node's own log."""
     shutil.copytree(source, target)
     document: dict[str, Any] = yaml.safe_load((target / "workload.yaml").read_text("utf-8"))
@@ -67,7 +75,7 @@ def _bundle(source: Path, target: Path, *, state: str | None, trust: str, known:
         if trust == "node" and entry["source"] == "applog":
             entry.update(source="syslog", node=workload["nodes"][0])
     if known:
-        (target / "train.err").write_text(KNOWN_CAUSE, encoding="utf-8")
+        (target / "train.err").write_text(known, encoding="utf-8")
         document["evidence"].append({"path": "train.err", "source": "applog"})
     (target / "workload.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     return target
@@ -88,7 +96,7 @@ def test_the_corpus_has_enough_different_lines() -> None:
 def test_a_completed_job_has_no_cause(
     source: Path, trust: str, tmp_path: Path, book: Rulebook, scanner: Scanner
 ) -> None:
-    path = _bundle(source, tmp_path / "b", state="COMPLETED", trust=trust, known=False)
+    path = _bundle(source, tmp_path / "b", state="COMPLETED", trust=trust)
     verdict = attribute(read_case(path, book=book, scanner=scanner).case, book)
     assert (verdict.domain, verdict.root_causes, _accused(verdict)) == ("none", (), [])
 
@@ -99,7 +107,7 @@ def test_a_completed_job_has_no_cause(
 def test_without_a_recorded_success_it_still_accuses_nobody(
     source: Path, state: str | None, trust: str, tmp_path: Path, book: Rulebook, scanner: Scanner
 ) -> None:
-    path = _bundle(source, tmp_path / "b", state=state, trust=trust, known=False)
+    path = _bundle(source, tmp_path / "b", state=state, trust=trust)
     verdict = attribute(read_case(path, book=book, scanner=scanner).case, book)
     assert _accused(verdict) == []
     if not source.name.startswith("noisy-"):
@@ -112,9 +120,22 @@ def test_without_a_recorded_success_it_still_accuses_nobody(
 def test_a_failure_with_a_known_cause_keeps_that_cause(
     source: Path, trust: str, tmp_path: Path, book: Rulebook, scanner: Scanner
 ) -> None:
-    path = _bundle(source, tmp_path / "b", state="FAILED", trust=trust, known=True)
+    path = _bundle(source, tmp_path / "b", state="FAILED", trust=trust, known=KNOWN_CAUSE)
     verdict = attribute(read_case(path, book=book, scanner=scanner).case, book)
     assert [cause.symptom for cause in verdict.root_causes] == ["value_error"]
     assert (verdict.domain, [n for n in _accused(verdict) if n.startswith("node")]) == (
         "application", [],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("trust", ["workload", "node"])
+@pytest.mark.parametrize("source", BUNDLES, ids=lambda path: path.name)
+def test_a_hang_without_a_cause_finds_none_among_them(
+    source: Path, trust: str, tmp_path: Path, book: Rulebook, scanner: Scanner
+) -> None:
+    path = _bundle(source, tmp_path / "b", state="FAILED", trust=trust, known=HANG)
+    verdict = attribute(read_case(path, book=book, scanner=scanner).case, book)
+    assert [name for name in _accused(verdict) if name.startswith("node")] == []
+    if not source.name.startswith("noisy-"):
+        assert [cause.symptom for cause in verdict.root_causes] == []
+        assert (verdict.domain, verdict.quality.level) == ("unknown", "insufficient")
