@@ -15,7 +15,7 @@ from connectors.allowance import Allowance
 from connectors.command import CommandRunner, LocalCommands
 from connectors.endpoint import HttpEndpoint, Secret
 from connectors.http_source import HttpSource
-from connectors.protocol import ProbedConnector, SourceNotConfiguredError
+from connectors.protocol import Connector, ProbedConnector, SourceNotConfiguredError
 from connectors.schedulers.kubernetes import KubernetesConnector
 from connectors.schedulers.kubernetes_api import KubernetesApi
 from connectors.schedulers.kubernetes_door import open_door
@@ -24,15 +24,20 @@ from connectors.schedulers.slurm_commands import SlurmPrograms
 from connectors.schedulers.slurm_rest import SlurmService
 from connectors.site import Cluster, Site, SlurmCommands, SlurmRest
 from connectors.telemetry.file_store import AbsentFiles, FileStore, LocalFiles
-from connectors.telemetry.files import FilesConnector
+from connectors.telemetry.files import NAME as FILES
+from connectors.telemetry.files import FilesConnector, source_of
 from connectors.telemetry.loki import CATEGORIZE, LokiConnector
+from connectors.telemetry.loki import NAME as LOKI
+from connectors.telemetry.prometheus import NAME as PROMETHEUS
 from connectors.telemetry.prometheus import PrometheusConnector
 from connectors.telemetry.settings import (
+    CLUSTER,
     FileSource,
     LokiSource,
     PrometheusSource,
     ServiceEndpoint,
 )
+from engine.model.plan import PlanItem
 
 
 @dataclass(slots=True, frozen=True)
@@ -64,6 +69,27 @@ def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedC
         if cluster.loki is not None:
             found.append(loki_connector(cluster, cluster.loki, outside))
     return found
+
+
+def connector_for(site: Site, item: PlanItem, outside: Outside | None = None) -> Connector | None:
+    """Return the telemetry connector that an item names, None for a name that is none.
+
+    Raises `SourceNotConfiguredError` where the site has no such source.
+    """
+    outside = outside or Outside()
+    if item.connector not in (FILES, PROMETHEUS, LOKI):
+        return None
+    name = item.query.get(CLUSTER, "")
+    cluster = site.cluster(name)
+    if cluster is None:
+        raise SourceNotConfiguredError(f"sources.yaml has no cluster {name!r}")
+    if item.connector == FILES:
+        return files_connector(cluster, source_of(cluster.files, item), outside)
+    if item.connector == PROMETHEUS and cluster.prometheus is not None:
+        return prometheus_connector(cluster, cluster.prometheus, outside)
+    if item.connector == LOKI and cluster.loki is not None:
+        return loki_connector(cluster, cluster.loki, outside)
+    raise SourceNotConfiguredError(f"cluster {name}: no {item.connector} in sources.yaml")
 
 
 def slurm_connector(cluster: Cluster, outside: Outside) -> SlurmConnector:

@@ -55,6 +55,7 @@ def map_coverage(
     """Return what each source showed of each node of the job."""
     seen = _gather(case, directory)
     failures = _failures(case)
+    told = _told(case)
     nodes = directory.names.nodes
     given = {name for name, _ in seen}
     states: dict[tuple[str, str], str] = {}
@@ -69,6 +70,9 @@ def map_coverage(
             state, reason = _state(found, source, failures, bounds)
             if source not in given:
                 state, reason = _absent(source, failures)
+            if source not in failures:
+                words = told.get(source, set())
+                state, reason = _with_word(state, reason, words, found=found, came=source in given)
             states[(source, node)] = state
             key = (source, state, reason)
             groups.setdefault(key, []).append(node)
@@ -102,7 +106,7 @@ def _failures(case: Case) -> dict[str, tuple[str, str]]:
     """Return the worst report per source that brought nothing."""
     worst: dict[str, tuple[str, str]] = {}
     for report in sorted(case.reports, key=lambda r: (r.item_id, r.connector, r.shard)):
-        if report.source is None or report.status not in _BAD:
+        if report.source is None or report.status not in _BAD or report.coverage == "unverified":
             continue
         state = _BAD[report.status]
         if report.source not in worst or _WORSE.index(state) < _WORSE.index(
@@ -110,6 +114,30 @@ def _failures(case: Case) -> dict[str, tuple[str, str]]:
         ):
             worst[report.source] = (state, report.reason or report.status)
     return worst
+
+
+def _told(case: Case) -> dict[str, set[str]]:
+    """Return what the sources themselves know of their answers."""
+    found: dict[str, set[str]] = {}
+    for report in case.reports:
+        if report.source is not None and report.coverage is not None:
+            found.setdefault(report.source, set()).add(report.coverage)
+    return found
+
+
+def _with_word(
+    state: CoverageState, reason: str, told: set[str], *, found: _Seen | None, came: bool
+) -> tuple[CoverageState, str]:
+    """Let a source's own word decide where nothing came, or where not all was asked for."""
+    if found is not None and found.lines:
+        if "filtered" in told and state == "complete":
+            return "filtered", "before the tail only lines that a rule could match were fetched"
+        return state, reason
+    if "unverified" in told:
+        return _absent("", {}, default="unverified")
+    if "empty" in told and not came:
+        return "empty", "looked and found nothing; the stream exists"
+    return state, reason
 
 
 def _state(

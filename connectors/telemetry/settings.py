@@ -11,6 +11,9 @@ from engine.model.moment import zone
 from engine.model.plan import Budget
 from engine.model.vocabulary import Source, Trust
 
+CLUSTER: Final = "cluster"
+"""`query` key of every item of a site: the cluster whose settings it is read with."""
+
 _NAME: Final = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$")
 """A label's name, for Prometheus and Loki alike."""
 

@@ -69,6 +69,7 @@ class Running:
     book: Rulebook
     scanner: Scanner
     clock: Callable[[], float]
+    site_connector: Callable[[PlanItem], Connector | None] | None = None
 
     def run(self, task: CollectTask, *, seconds: int) -> Receipt:
         """Collect the item within `seconds` and return the receipt that stands.
@@ -110,7 +111,9 @@ class Running:
     def _connector(self, item: PlanItem) -> Connector | None:
         if item.connector == STATIC:
             return _Deferred(self.store)
-        return RecordConnector() if item.connector == RECORD else None
+        if item.connector == RECORD:
+            return RecordConnector()
+        return None if self.site_connector is None else self.site_connector(item)
 
 
 def _unstored(report: Report, error: Exception) -> Report:

@@ -1,5 +1,6 @@
 """Lambda entry points of scope: admit (behind SQS) and plan (the workflow's first state)."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,14 +17,19 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from connectors.schedulers import UnfinishedEventError
 from connectors.schedulers.context import ContextEvent
+from connectors.site import SiteError
+from engine.model.plan import Plan, PlanItem
+from engine.model.verdict import EvidenceRequest
 from functions.adapters.metering import emit
 from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import Services, connect
+from functions.adapters.site_file import configured_site
 from functions.scope.claiming import Claims
 from functions.scope.context import keep_context
 from functions.scope.planning import RuleDigests
 from functions.scope.reception import receive_any
 from functions.scope.scoping import PlanTask, Scoping
+from functions.scope.telemetry import telemetry_items
 
 logger = Logger(service="rootrank")
 
@@ -67,11 +73,31 @@ def plan(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         services.store,
         services.table,
         lambda: RuleDigests.of(shipped_rulebook()),
+        _site_items,
     )
     scoped = scoping.scope(task)
     logger.info("planned", extra={**task.model_dump(), **asdict(scoped)})
     emit({"ItemsPlanned": scoped.item_count})
     return asdict(scoped)
+
+
+def _site_items(plan: Plan, requests: Sequence[EvidenceRequest]) -> Sequence[PlanItem]:
+    try:
+        site = configured_site()
+    except SiteError as error:
+        # The item fails with the same words, so that the verdict's coverage tells of it.
+        logger.warning("sources.yaml cannot be used", extra={"reason": str(error)[:2000]})
+        return () if requests else (PlanItem(item_id="i-site", connector="site", shard="site"),)
+    if site is None:
+        return ()
+    return telemetry_items(
+        site.cluster(plan.workload.cluster),
+        plan.workload,
+        book=shipped_rulebook(),
+        windows=plan.windows,
+        requests=requests,
+        collection=plan.collection,
+    )
 
 
 def _claims(services: Services) -> Claims:

@@ -10,7 +10,7 @@ from connectors.schedulers.record import NAME as RECORD
 from connectors.schedulers.record import QUERY as RECORD_QUERY
 from engine.model.canonical import canonical_json, short_id
 from engine.model.contract import Document
-from engine.model.plan import Plan, PlanItem
+from engine.model.plan import MAX_ITEMS, Plan, PlanItem
 from engine.model.verdict import EvidenceRequest
 from engine.model.workload import EvidenceSource, Workload
 from functions.adapters.keys import collected_prefix, items_key, plan_key
@@ -34,6 +34,20 @@ UNREAD: Final = "unread: "
 """Notes that start so say what could not be read at all."""
 INFERRED: Final = "inferred: the attempt's description was read from its logs"
 """The note of a bundle without `workload.yaml`."""
+
+
+SiteItems = Callable[[Plan, Sequence[EvidenceRequest]], Sequence[PlanItem]]
+"""What a site's own sources add to a plan."""
+
+
+def no_site(plan: Plan, requests: Sequence[EvidenceRequest]) -> Sequence[PlanItem]:
+    """Add nothing: no site file is configured."""
+    return ()
+
+
+def _left_out(items: Sequence[PlanItem]) -> tuple[str, ...]:
+    more = len(items) - MAX_ITEMS
+    return (f"{UNREAD}{more} items are beyond the {MAX_ITEMS} of a plan",) if more > 0 else ()
 
 
 class ClaimMissingError(ConnectorError):
@@ -69,6 +83,7 @@ class Scoping:
     store: ObjectStore
     table: ResultsTable
     load_digests: Callable[[], RuleDigests]
+    site_items: SiteItems = no_site
 
     def scope(self, task: PlanTask) -> Scoped:
         """Make and store the plan of one collection; a plan that is stored already stands."""
@@ -114,11 +129,13 @@ class Scoping:
         if not earlier:
             context = read_context(self.store, scope.model_copy(update={"workload": workload}))
             items = (*items, *context_items(context, plan.windows))
+        if not earlier or requests:
+            items = (*items, *self.site_items(plan, requests))
         return plan.model_copy(
             update={
                 "attempt_key": task.attempt_key,
-                "items": items,
-                "notes": (*plan.notes, *notes),
+                "items": items[:MAX_ITEMS],
+                "notes": (*plan.notes, *notes, *_left_out(items)),
             }
         )
 

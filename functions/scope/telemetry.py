@@ -13,6 +13,7 @@ from connectors.telemetry.loki import PART as LOKI_PART
 from connectors.telemetry.loki import STREAM, TEXTS
 from connectors.telemetry.prometheus import METRICS
 from connectors.telemetry.prometheus import NAME as PROMETHEUS
+from connectors.telemetry.settings import CLUSTER
 from engine.model.canonical import short_id
 from engine.model.plan import Budget, PlanItem, Window
 from engine.model.verdict import EvidenceRequest
@@ -21,8 +22,6 @@ from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
 from engine.rulebook.pushdown import line_texts
 
-CLUSTER: Final = "cluster"
-"""`query` key of every item of a site: the cluster whose settings it is read with."""
 RANKS_A_PART: Final = 512
 MAX_PARTS: Final = 16
 _NODE_LABEL: Final = re.compile(r'([A-Za-z_]\w{0,100})=~"\$nodes"')
