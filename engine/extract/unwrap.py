@@ -107,7 +107,9 @@ class Unwrapper:
             place += len(part) + 1
 
     def _plain(self, text: bytes) -> bytes:
-        if b"\x1b" in text or b"\0" in text:
+        if b"\0" in text:  # of its own: a hole in a sparse file is a gigabyte of them
+            text = text.translate(None, b"\0")
+        if b"\x1b" in text:
             text = _COLOUR.sub(b"", text)
         if self._bare_colour and b"[" in text:
             text = _BARE_COLOUR.sub(b"", text)
