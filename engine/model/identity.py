@@ -11,10 +11,14 @@ from engine.model.moment import to_us
 from engine.model.workload import Workload
 
 _SAFE: Final = "-_.~+:=,"
+_MAX_PART: Final = 180  # four of them and a file's name fit into an S3 key of 1024 bytes
 
 
 def _part(text: str) -> str:
     quoted = quote(text, safe=_SAFE)
+    if len(quoted) > _MAX_PART:
+        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return f"{quoted[:120].rsplit('%', 1)[0]}~{digest}"
     return quoted if quoted not in (".", "..") else quoted.replace(".", "%2E")
 
 
