@@ -11,6 +11,7 @@ from typing import Any, Final
 from connectors.parts import Part, open_parts
 from connectors.protocol import ByteStream, Collected, SourceAbsentError
 from connectors.schedulers.attempt import Attempt
+from connectors.schedulers.kubernetes_objects import slim
 from engine.model.moment import rfc3339, to_us
 from engine.model.plan import PlanItem
 from engine.model.stream import StreamLabel
@@ -76,6 +77,14 @@ def slurm_text(attempt: Attempt) -> str:
         node = {"name": each.node, "state": each.state.split("+"), "reason": each.reason}
         lines.append(_line({"nodes": [node]}))
     return bounded(lines)
+
+
+def kubernetes_text(objects: Any) -> str | None:
+    """Return the objects of an event as JSON lines, reduced again to what may be kept."""
+    if not isinstance(objects, list):
+        return None
+    lines = [_line(slim(each)) for each in objects if isinstance(each, dict) and "kind" in each]
+    return bounded(lines) or None
 
 
 def bounded(lines: list[str]) -> str:

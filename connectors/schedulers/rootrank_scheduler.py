@@ -6,7 +6,7 @@ import re
 from pydantic import ValidationError
 
 from connectors.schedulers.attempt import enrich
-from connectors.schedulers.record import slurm_text
+from connectors.schedulers.record import kubernetes_text, slurm_text
 from connectors.schedulers.scoped import InvalidEventError, ScopedEvent, first_problem
 from connectors.schedulers.slurm_event import read_slurm_event
 from engine.model.event import (
@@ -59,6 +59,8 @@ def parse(event: BusEvent) -> ScopedEvent:
 def _with_record(detail: JobCompleted) -> tuple[Workload, str | None]:
     """Return the workload with what the scheduler's own record knows, and the record as text."""
     told = detail.workload
+    if told.scheduler in ("kubernetes", "kueue"):
+        return told, kubernetes_text((detail.record or {}).get("objects"))
     if told.scheduler != "slurm" or not detail.record:
         return told, None
     attempt = read_slurm_event(detail.record)

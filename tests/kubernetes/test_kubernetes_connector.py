@@ -1,13 +1,8 @@
 """The Kubernetes connector against the contract server, at its best and at its worst."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
-
 from apiserver import TOKEN, Fault, condition, pod, serving
 from connector_contract import ConnectorContract
 

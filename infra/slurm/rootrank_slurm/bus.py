@@ -113,7 +113,7 @@ def _instance_credentials() -> Dict[str, str]:
 def _ask(url: str, headers: Dict[str, str], method: str = "GET") -> str:
     request = urllib.request.Request(url, headers=headers, method=method)
     with urllib.request.urlopen(request, timeout=2) as answer:
-        return answer.read(1 << 16).decode()
+        return str(answer.read(1 << 16).decode())
 
 
 def sign(
