@@ -108,10 +108,12 @@ def main() -> None:
     """Time one case; building it is not counted."""
     sys.path.insert(0, str(ROOT))
     from engine.pipeline import attribute
+    from functions.collect.pace import collect_rarely
     from rootrank.local_case import load_book
 
     count, ranks = int(sys.argv[1]), int(sys.argv[2])
     book = load_book()
+    collect_rarely()
     case = case_of(count, ranks, book)
     if "--warm" in sys.argv:
         attribute(case, book)
