@@ -16,9 +16,11 @@ from connectors.command import CommandRunner, LocalCommands
 from connectors.endpoint import HttpEndpoint, Secret
 from connectors.http_source import HttpSource
 from connectors.protocol import Connector, ProbedConnector, SourceNotConfiguredError
+from connectors.schedulers.kubernetes import NAME as KUBERNETES
 from connectors.schedulers.kubernetes import KubernetesConnector
 from connectors.schedulers.kubernetes_api import KubernetesApi
 from connectors.schedulers.kubernetes_door import open_door
+from connectors.schedulers.slurm import NAME as SLURM
 from connectors.schedulers.slurm import SlurmBackend, SlurmConnector
 from connectors.schedulers.slurm_commands import SlurmPrograms
 from connectors.schedulers.slurm_rest import SlurmService
@@ -72,17 +74,21 @@ def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedC
 
 
 def connector_for(site: Site, item: PlanItem, outside: Outside | None = None) -> Connector | None:
-    """Return the telemetry connector that an item names, None for a name that is none.
+    """Return the connector that an item names, None for a name that is none.
 
     Raises `SourceNotConfiguredError` where the site has no such source.
     """
     outside = outside or Outside()
-    if item.connector not in (FILES, PROMETHEUS, LOKI):
+    if item.connector not in (FILES, KUBERNETES, LOKI, PROMETHEUS, SLURM):
         return None
     name = item.query.get(CLUSTER, "")
     cluster = site.cluster(name)
     if cluster is None:
         raise SourceNotConfiguredError(f"sources.yaml has no cluster {name!r}")
+    if item.connector == SLURM:
+        return slurm_connector(cluster, outside)
+    if item.connector == KUBERNETES:
+        return kubernetes_connector(cluster, outside)
     if item.connector == FILES:
         return files_connector(cluster, source_of(cluster.files, item), outside)
     if item.connector == PROMETHEUS and cluster.prometheus is not None:

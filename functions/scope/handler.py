@@ -15,19 +15,23 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser import parse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from connectors.protocol import ConnectorError
+from connectors.registry import slurm_connector
 from connectors.schedulers import UnfinishedEventError
 from connectors.schedulers.context import ContextEvent
 from connectors.site import SiteError
 from engine.model.plan import Plan, PlanItem
 from engine.model.verdict import EvidenceRequest
+from engine.model.workload import Workload
 from functions.adapters.metering import emit
 from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import Services, connect
-from functions.adapters.site_file import configured_site
+from functions.adapters.site_file import aws_outside, configured_site
 from functions.scope.claiming import Claims
 from functions.scope.context import keep_context
 from functions.scope.planning import RuleDigests
 from functions.scope.reception import receive_any
+from functions.scope.scheduler_items import described, scheduler_items
 from functions.scope.scoping import PlanTask, Scoping
 from functions.scope.telemetry import telemetry_items
 
@@ -74,6 +78,7 @@ def plan(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         services.table,
         lambda: RuleDigests.of(shipped_rulebook()),
         _site_items,
+        _ask_scheduler,
     )
     scoped = scoping.scope(task)
     logger.info("planned", extra={**task.model_dump(), **asdict(scoped)})
@@ -90,14 +95,29 @@ def _site_items(plan: Plan, requests: Sequence[EvidenceRequest]) -> Sequence[Pla
         return () if requests else (PlanItem(item_id="i-site", connector="site", shard="site"),)
     if site is None:
         return ()
-    return telemetry_items(
-        site.cluster(plan.workload.cluster),
+    cluster = site.cluster(plan.workload.cluster)
+    asked = scheduler_items(cluster, plan.workload, windows=plan.windows, requests=requests)
+    return asked + telemetry_items(
+        cluster,
         plan.workload,
         book=shipped_rulebook(),
         windows=plan.windows,
         requests=requests,
         collection=plan.collection,
     )
+
+
+def _ask_scheduler(workload: Workload) -> Workload:
+    """Return the workload with what its scheduler knows; where it cannot say, the event alone."""
+    try:
+        site = configured_site()
+        cluster = None if site is None else site.cluster(workload.cluster)
+        if cluster is None or cluster.slurm is None or workload.scheduler != "slurm":
+            return workload
+        return described(workload, slurm_connector(cluster, aws_outside()))
+    except ConnectorError as error:
+        logger.warning("the scheduler was not asked", extra={"reason": str(error)[:2000]})
+        return workload
 
 
 def _claims(services: Services) -> Claims:

@@ -84,6 +84,7 @@ class Scoping:
     table: ResultsTable
     load_digests: Callable[[], RuleDigests]
     site_items: SiteItems = no_site
+    ask_scheduler: Callable[[Workload], Workload] = lambda workload: workload
 
     def scope(self, task: PlanTask) -> Scoped:
         """Make and store the plan of one collection; a plan that is stored already stands."""
@@ -102,6 +103,7 @@ class Scoping:
         if claim is None:
             raise ClaimMissingError(f"{task.attempt_key}: nobody claimed it; put its event again")
         scope = self.claims.read_scope(claim)
+        scope = scope.model_copy(update={"workload": self.ask_scheduler(scope.workload)})
         bundle, notes = self._bundle(scope)
         workload, evidence = scope.workload, scope.evidence
         if bundle is not None:
