@@ -60,6 +60,11 @@ class Sifter:
         self._boots: dict[str, int] = {}
         self._exceptions = Exceptions(case.observations, meanings)
         self._own_pods = _own_pods(case)
+        self._strangers = {
+            (directory.names.canonical(item.entity.node), item.entity.pid)
+            for item in case.observations
+            if item.entity.pid is not None and self._is_other_job(item.fields.get("job", ""))
+        }
 
     def sift(self) -> Sifted:
         """Return the episodes in a stable order."""
@@ -172,7 +177,7 @@ class Sifter:
     def _subject_reason(
         self, subject: Subject, observation: Observation, meaning: SymptomDef
     ) -> str:
-        if self._is_other_job(observation.fields.get("job", "")):
+        if self._is_other_job(observation.fields.get("job", "")) or self._is_stranger(observation):
             return "other_job"
         key = (subject.number, observation.source)
         reason = self._subject_reasons.get(key)
@@ -193,6 +198,13 @@ class Sifter:
         if not reason and subject.pod and self._is_foreign_pod(subject.pod):
             return "other_job"
         return reason
+
+    def _is_stranger(self, observation: Observation) -> bool:
+        """Whether another line of the node's log gives this process to another job."""
+        entity = observation.entity
+        if not self._strangers or observation.trust == "workload":
+            return False
+        return (self._directory.names.canonical(entity.node), entity.pid) in self._strangers
 
     def _is_foreign_pod(self, pod: str) -> bool:
         """Whether the job's pods are known by its name and this is none of them."""

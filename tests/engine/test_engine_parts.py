@@ -148,3 +148,10 @@ def test_a_line_of_another_node_of_the_cluster_in_a_common_log_is_not_the_jobs()
         line = seen("gpu_lost", 50, source="syslog", fields={"host": host}, gpu_pci="0000:80:00")
         verdict = attribute(case(line, seen("cuda_failed", 50.1, rank=3, line=7)), book())
         assert verdict.domain == domain
+
+
+def test_a_process_that_the_kernel_gives_to_another_job_is_not_the_jobs():
+    killed = seen("oom_kill", 50, source="syslog", node="node-001", pid=7, line=2)
+    for job, domain in (("99", "unknown"), ("100", "host")):
+        record = seen("oom_kill", 50, source="syslog", node="node-001", pid=7, fields={"job": job})
+        assert attribute(case(record, killed), book()).domain == domain
