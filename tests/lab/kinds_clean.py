@@ -92,7 +92,7 @@ def clean_resume(run: Run) -> None:
     run.finish()
 
 
-@kind(CLEAN)
+@kind(CLEAN, runs=1)
 def noisy_elastic_restart(run: Run) -> None:
     """A rank is killed, the launcher restarts all of them, and the job comes to its end."""
     run.nodes()
@@ -143,8 +143,8 @@ def noisy_packets_lost(run: Run) -> None:
     rule = "add rule ip f i iifname eth0 numgen random mod 5 < 1 drop"
     for node in range(2):
         run.network.at(node, "nft", rules + rule)
-    run.start("--steps", "10", "--timeout", "25")
-    run.finish()
+    run.start("--steps", "8", "--timeout", "25")
+    run.finish(90)
 
 
 @kind(CLEAN)

@@ -208,9 +208,9 @@ def allocation_refused(run: Run) -> None:
     run.nodes()
     run.data(pad=0)
     victim = run.victim()
-    run.write_shard(victim, [row | {"pad": 60_000_000} for row in run.read_shard(victim)])
+    run.write_shard(victim, [row | {"pad": 30_000_000} for row in run.read_shard(victim)])
     run.blame(f"rank {victim} keeps features until its address space is full", [victim])
-    run.start("--steps", "80", "--keep-features", setup="ulimit -v 7000000")
+    run.start("--steps", "80", "--keep-features", setup="ulimit -v 3500000")
     run.finish(90)
 
 
