@@ -9,6 +9,8 @@ from engine.report.exhibits import Exhibits
 from engine.roles import Cast, Part
 
 MAX_VICTIMS = 32
+# A program's error on all ranks of a large job: the first tell as much as all of them.
+MAX_NAMED = 256
 EVIDENCE_PER_PART = 4
 
 
@@ -66,7 +68,7 @@ def affected_entities(
     """Return culprits, suspects and observed entities with evidence, then the first victims."""
     found: list[AffectedEntity] = []
     for kind in ("node", "gpu", "nic", "link", "switch", "filesystem", "rank"):
-        for part in cast.of(kind, "culprit", "suspect", "observed"):
+        for part in cast.of(kind, "culprit", "suspect", "observed")[:MAX_NAMED]:
             found.append(_entity(part, directory, exhibits, causes))
     return found
 
@@ -127,13 +129,16 @@ def affected_ranks(cast: Cast) -> tuple[list[AffectedRank], int]:
     """Return culprit and suspect ranks, the first victims, and how many were left out."""
     found: list[AffectedRank] = []
     omitted = 0
-    victims = 0
+    victims = named = 0
     for part in cast.of("rank"):
         if part.role == "victim":
             victims += 1
             if victims > MAX_VICTIMS:
                 omitted += 1
                 continue
+        elif (named := named + 1) > MAX_NAMED:
+            omitted += 1
+            continue
         found.append(
             AffectedRank(
                 rank=int(part.id),

@@ -537,3 +537,12 @@ def test_history_of_another_failure_adds_nothing_to_the_verdict():
         book(),
     )
     assert verdict.root_causes == plain.root_causes
+
+
+def test_an_error_on_thousands_of_ranks_stays_below_the_ceiling_of_the_document():
+    ranks = 3000
+    lines = [seen("user_error", 50, node="node-001", rank=r, line=r + 1) for r in range(ranks)]
+    verdict = attribute(case(*lines, nodes=["node-001"], world_size=ranks), book())
+    assert len(verdict.affected_ranks) == 256
+    assert verdict.victims_omitted == ranks - 256
+    assert len(verdict.model_dump_json()) < 2_000_000
