@@ -6,15 +6,18 @@ from urllib.parse import unquote, urlsplit
 import click
 from pydantic import ValidationError
 
-from connectors.protocol import Connector
+from connectors.protocol import Connector, SourceNotConfiguredError
+from connectors.registry import connector_for
 from connectors.schedulers.record import NAME as RECORD
 from connectors.schedulers.record import RecordConnector
+from connectors.site import SiteError, load_site
 from connectors.static import NAME as STATIC
 from connectors.static import FolderSource, StaticConnector
 from engine.model.contract import Document
 from engine.model.observation import Observation, StreamSummary, encode
 from engine.model.plan import PlanItem
 from engine.model.workload import Workload
+from functions.adapters.site_file import aws_outside
 from functions.collect.collection import CollectedItem, Collecting, collect_item
 from functions.scope.planning import WORKLOAD
 from rootrank.commands.attribute import EXIT_BAD_INPUT, open_book
@@ -50,16 +53,29 @@ class EdgeTask(Document):
     help="The folder of the evidence (default: the item's base_uri).",
 )
 @click.option("--rules", "folder", type=click.Path(path_type=Path), help="The folder of rules.")
+@click.option(
+    "--sources",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The site file, for items of the sources that it configures.",
+)
 @click.pass_context
 def collect_command(
-    context: click.Context, *, path: Path, output: Path, root: Path | None, folder: Path | None
+    context: click.Context,
+    *,
+    path: Path,
+    output: Path,
+    root: Path | None,
+    folder: Path | None,
+    sources: Path | None,
 ) -> None:
     """Run one item of a plan here and write its observations and its report.
 
     Exit code 3 where the item's source could not be read at all.
     """
     task = _read_task(path)
-    connector = _connector(task.item, root, relative_to=path.parent)
+    connector = _site_connector(task.item, sources) or _connector(
+        task.item, root, relative_to=path.parent
+    )
     book = open_book(folder)
     result = collect_item(
         task.item,
@@ -92,13 +108,22 @@ class _BadInputError(click.ClickException):
     exit_code = EXIT_BAD_INPUT
 
 
+def _site_connector(item: PlanItem, sources: Path | None) -> Connector | None:
+    if sources is None:
+        return None
+    try:
+        return connector_for(load_site(sources), item, aws_outside())
+    except (SiteError, SourceNotConfiguredError) as error:
+        raise _BadInputError(str(error)) from error
+
+
 def _connector(item: PlanItem, root: Path | None, *, relative_to: Path) -> Connector | None:
     if item.connector == WORKLOAD:
         return None
     if item.connector == RECORD:
         return RecordConnector()
     if item.connector != STATIC:
-        known = f"{RECORD}, {STATIC}, {WORKLOAD}"
+        known = f"{RECORD}, {STATIC}, {WORKLOAD} and, with --sources, what a site configures"
         raise _BadInputError(f"connector {item.connector!r} cannot be run here; known are {known}")
     place = root or _local(item.base_uri, relative_to)
     if not place.is_dir():

@@ -11,6 +11,7 @@ import click
 from connectors.protocol import Probe
 from connectors.registry import build_connectors
 from connectors.site import SiteError, load_site
+from functions.adapters.site_file import aws_outside
 
 EXIT_BAD_INPUT: Final = 2
 EXIT_UNREACHABLE: Final = 3
@@ -60,7 +61,7 @@ def check_command(
             known = ", ".join(each.name for each in site.clusters) or "none"
             raise SourcesFileError(f"{sources}: no cluster {cluster!r}; known are {known}")
         site = site.model_copy(update={"clusters": (site.cluster(cluster),)})
-    probes = [each.probe() for each in build_connectors(site)]
+    probes = [each.probe() for each in build_connectors(site, aws_outside())]
     _print(probes, form or ("text" if sys.stdout.isatty() else "json"))
     if not probes:
         click.echo(f"{sources}: configures no source", err=True)
