@@ -179,8 +179,7 @@ class StampReader:
 
     def _amid(self, text: str, body: int) -> When | None:
         """A stamp between two prefixes: `12: [2026-11-03 12:00:00.123] [rank12] ...`."""
-        match = ISO.search(text, 0, body)
-        return self._remembered(match, StampReader._iso) if match else None
+        return (match := ISO.search(text, 0, body)) and self._remembered(match, StampReader._iso)
 
     def _near(self, text: str, body: int) -> When | None:
         """A stamp a little behind the start: `INFO:root:2024-...`, `[NeMo W 2024-...`."""
