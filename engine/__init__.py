@@ -1,1 +1,4 @@
-"""The deterministic core: raw evidence in, one verdict out. Knows no network, clock, environment or AWS."""
+"""The deterministic core: raw evidence in, one verdict out.
+
+Knows no network, clock, environment or AWS.
+"""

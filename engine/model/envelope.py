@@ -32,8 +32,8 @@ class Envelope(Document):
     changed: tuple[str, ...] = ()
     published_at: str
     cost: Cost = Cost()
-    timings_ms: dict[str, int] = {}
-    locations: dict[str, str] = {}
+    timings_ms: dict[str, int] = Field(default={})
+    locations: dict[str, str] = Field(default={})
     manifest_digest: str
     verdict: Verdict
 

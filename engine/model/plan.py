@@ -47,7 +47,7 @@ class PlanItem(Document):
     runner: Runner = "lambda"
     base_uri: str | None = None
     evidence: tuple[EvidenceSource, ...] = ()
-    query: dict[str, str] = {}
+    query: dict[str, str] = Field(default={})
     request: EvidenceRequest | None = None
 
 
