@@ -25,6 +25,8 @@ from connectors.schedulers.slurm import SlurmBackend, SlurmConnector
 from connectors.schedulers.slurm_commands import SlurmPrograms
 from connectors.schedulers.slurm_rest import SlurmService
 from connectors.site import Cluster, Site, SlurmCommands, SlurmRest
+from connectors.telemetry.cloudwatch import NAME as CLOUDWATCH
+from connectors.telemetry.cloudwatch import CloudWatchConnector, LogsApi
 from connectors.telemetry.file_store import AbsentFiles, FileStore, LocalFiles
 from connectors.telemetry.files import NAME as FILES
 from connectors.telemetry.files import FilesConnector, source_of
@@ -34,6 +36,7 @@ from connectors.telemetry.prometheus import NAME as PROMETHEUS
 from connectors.telemetry.prometheus import PrometheusConnector
 from connectors.telemetry.settings import (
     CLUSTER,
+    CloudWatchSource,
     FileSource,
     LokiSource,
     PrometheusSource,
@@ -53,6 +56,7 @@ class Outside:
     transport: httpx.BaseTransport | None = None
     buckets: Callable[[str], FileStore] | None = None
     signer: Callable[[str, str], Any] | None = None
+    logs: Callable[[str], LogsApi] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -70,6 +74,8 @@ def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedC
             found.append(prometheus_connector(cluster, cluster.prometheus, outside))
         if cluster.loki is not None:
             found.append(loki_connector(cluster, cluster.loki, outside))
+        if cluster.cloudwatch is not None:
+            found.append(cloudwatch_connector(cluster, cluster.cloudwatch, outside))
     return found
 
 
@@ -95,6 +101,8 @@ def connector_for(site: Site, item: PlanItem, outside: Outside | None = None) ->
         return prometheus_connector(cluster, cluster.prometheus, outside)
     if item.connector == LOKI and cluster.loki is not None:
         return loki_connector(cluster, cluster.loki, outside)
+    if item.connector == CLOUDWATCH and cluster.cloudwatch is not None:
+        return cloudwatch_connector(cluster, cluster.cloudwatch, outside)
     raise SourceNotConfiguredError(f"cluster {name}: no {item.connector} in sources.yaml")
 
 
@@ -172,6 +180,16 @@ def loki_connector(cluster: Cluster, settings: LokiSource, outside: Outside) -> 
         return HttpSource(client, f"loki {settings.url}", allowance, outside.pause)
 
     return LokiConnector(cluster.name, settings, open_source, outside.clock, outside.now)
+
+
+def cloudwatch_connector(
+    cluster: Cluster, settings: CloudWatchSource, outside: Outside
+) -> CloudWatchConnector:
+    """Return the CloudWatch Logs connector; raises `SourceNotConfiguredError` without AWS."""
+    if outside.logs is None:
+        raise SourceNotConfiguredError(f"{cluster.name}: no way to CloudWatch Logs from here")
+    api = outside.logs(settings.region)
+    return CloudWatchConnector(cluster.name, settings, api, outside.clock, outside.now)
 
 
 def service_headers(settings: ServiceEndpoint, outside: Outside) -> dict[str, str]:

@@ -15,6 +15,7 @@ from connectors.protocol import ConnectorError
 from connectors.strict_yaml import Placed, StrictYamlError, read_yaml
 from connectors.telemetry.settings import (
     MODELS,
+    CloudWatchSource,
     FileSource,
     LokiSource,
     PrometheusSource,
@@ -86,6 +87,7 @@ class Cluster(StrictDocument):
     files: tuple[FileSource, ...] = ()
     prometheus: PrometheusSource | None = None
     loki: LokiSource | None = None
+    cloudwatch: CloudWatchSource | None = None
     budget: Budget = Budget()
 
     @model_validator(mode="after")

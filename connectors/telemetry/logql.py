@@ -16,7 +16,7 @@ from connectors.telemetry.promql import alternatives, quoted
 
 FILTER_CHARS: Final = 2_500
 """Of one line filter, so that the address stays below what proxies take (8 KiB, encoded)."""
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.=,:@+-]")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.=,:-]")
 
 
 @dataclass(slots=True, frozen=True)

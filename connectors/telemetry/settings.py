@@ -142,6 +142,30 @@ class LokiSource(ServiceEndpoint):
     max_streams: Annotated[int, Field(ge=1, le=100_000)] = 2_000
 
 
+class CloudWatchGroup(StrictDocument):
+    """One log group, and the names of a job's streams in it: patterns as those of files."""
+
+    name: SourceName
+    group: Annotated[str, Field(min_length=1, max_length=512)]
+    streams: tuple[str, ...] = Field(min_length=1)
+    source: Source = "applog"
+    timezone: str | None = None
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str | None) -> str | None:
+        zone(value)
+        return value
+
+
+class CloudWatchSource(StrictDocument):
+    """CloudWatch Logs of one region, with the credentials of whoever runs the connector."""
+
+    region: str
+    groups: tuple[CloudWatchGroup, ...] = Field(min_length=1)
+    budget: Budget = Budget(bytes=1024**3, seconds=300, requests=2_000)
+
+
 def require_labels(value: dict[str, str]) -> dict[str, str]:
     """Return labels whose names are legal; raises `ValueError`."""
     for name in value:
@@ -152,4 +176,5 @@ def require_labels(value: dict[str, str]) -> dict[str, str]:
 
 MODELS: Final[tuple[type[BaseModel], ...]] = (
     FileSource, ServiceEndpoint, SigV4, PrometheusSource, LokiStream, LokiSource,
+    CloudWatchGroup, CloudWatchSource,
 )  # fmt: skip

@@ -20,6 +20,7 @@ from connectors.registry import Outside, connector_for
 from connectors.site import Site, SiteError, load_site, read_site
 from engine.model.plan import PlanItem
 from engine.model.workload import Workload
+from functions.adapters.cloudwatch_logs import open_logs
 from functions.adapters.faults import AWS_ERRORS, error_code
 from functions.adapters.s3_files import open_bucket
 from functions.adapters.sigv4 import signer
@@ -45,8 +46,8 @@ def configured_site() -> Site | None:
 
 
 def aws_outside() -> Outside:
-    """Return the world with AWS in it: buckets and signatures."""
-    return Outside(buckets=open_bucket, signer=signer)
+    """Return the world with AWS in it: buckets, log groups and signatures."""
+    return Outside(buckets=open_bucket, signer=signer, logs=open_logs)
 
 
 @dataclass(slots=True)

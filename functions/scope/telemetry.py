@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from connectors.site import Cluster
+from connectors.telemetry.cloudwatch import GROUP
+from connectors.telemetry.cloudwatch import NAME as CLOUDWATCH
+from connectors.telemetry.cloudwatch import PART as GROUP_PART
 from connectors.telemetry.files import NAME as FILES
 from connectors.telemetry.files import PART, SOURCE
 from connectors.telemetry.loki import NAME as LOKI
@@ -67,6 +70,7 @@ def telemetry_items(
         made = [
             *_file_items(cluster, workload),
             *_loki_items(cluster, book, is_narrow=request is not None),
+            *_cloudwatch_items(cluster, is_narrow=request is not None),
             *_metric_items(cluster, book),
         ]
         for connector, source, query, budget in made:
@@ -113,6 +117,23 @@ def _loki_items(cluster: Cluster, book: Rulebook, *, is_narrow: bool) -> list[_M
             before = {STREAM: str(number), LOKI_PART: "before", TEXTS: listed}
             found.append((LOKI, stream.source, before, cluster.loki.budget))
     return found
+
+
+def _cloudwatch_items(cluster: Cluster, *, is_narrow: bool) -> list[_Made]:
+    """Return the tail and what lies before it, so that a long job's beginning costs no end."""
+    if cluster.cloudwatch is None:
+        return []
+    parts = ("all",) if is_narrow else ("before", "tail")
+    return [
+        (
+            CLOUDWATCH,
+            group.source,
+            {GROUP: str(number), GROUP_PART: part},
+            cluster.cloudwatch.budget,
+        )
+        for number, group in enumerate(cluster.cloudwatch.groups)
+        for part in parts
+    ]
 
 
 def _metric_items(cluster: Cluster, book: Rulebook) -> list[_Made]:

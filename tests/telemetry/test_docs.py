@@ -15,6 +15,8 @@ FIELDS = sorted(
             settings.PrometheusSource,
             settings.LokiSource,
             settings.LokiStream,
+            settings.CloudWatchSource,
+            settings.CloudWatchGroup,
         )
         for field in model.model_fields
     }

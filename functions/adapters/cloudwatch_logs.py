@@ -1,0 +1,89 @@
+"""CloudWatch Logs as its connector asks it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import boto3
+from botocore.config import Config
+
+from connectors.protocol import (
+    ConnectorError,
+    SourceAbsentError,
+    SourceBusyError,
+    SourceRefusedError,
+    SourceUnreachableError,
+)
+from connectors.telemetry.cloudwatch import LogEvent
+from functions.adapters.faults import AWS_ERRORS, AwsError, error_code, is_busy
+
+_REFUSED: Final = frozenset({"AccessDeniedException", "UnrecognizedClientException",
+                             "ExpiredTokenException", "InvalidSignatureException",
+                             "NoCredentialsError"})  # fmt: skip
+
+
+@dataclass(slots=True, frozen=True)
+class CloudWatchLogs:
+    """One account and region."""
+
+    client: Any
+
+    def stream_names(
+        self, group: str, prefix: str, most: int, on_request: Callable[[], None]
+    ) -> list[str]:
+        """Return names of streams, sorted, at most `most`."""
+        wanted: dict[str, Any] = {"logGroupName": group}
+        if prefix:
+            wanted["logStreamNamePrefix"] = prefix
+        names: list[str] = []
+        while len(names) < most:
+            on_request()
+            try:
+                answer = self.client.describe_log_streams(**wanted)
+            except AWS_ERRORS as error:
+                raise _told(error, group) from error
+            names += [str(each["logStreamName"]) for each in answer.get("logStreams", ())]
+            if not answer.get("nextToken"):
+                break
+            wanted["nextToken"] = answer["nextToken"]
+        return sorted(names)[:most]
+
+    def page(
+        self, group: str, stream: str, start_ms: int, end_ms: int, *, token: str | None
+    ) -> tuple[list[LogEvent], str | None]:
+        """Return a page of `[start, end)` in time order, and the token of the next."""
+        wanted: dict[str, Any] = {
+            "logGroupName": group,
+            "logStreamName": stream,
+            "startTime": start_ms,
+            "endTime": end_ms,
+            "startFromHead": True,
+        }
+        if token is not None:
+            wanted["nextToken"] = token
+        try:
+            answer = self.client.get_log_events(**wanted)
+        except AWS_ERRORS as error:
+            raise _told(error, f"{group} {stream}") from error
+        events = [LogEvent(int(e["timestamp"]), str(e["message"])) for e in answer["events"]]
+        return events, answer.get("nextForwardToken")
+
+
+def _told(error: AwsError, where: str) -> ConnectorError:
+    code = error_code(error)
+    shown = f"cloudwatch {where}: {code}"
+    if code == "ResourceNotFoundException":
+        return SourceAbsentError(f"{shown}; check the name of the group and the region")
+    if code in _REFUSED:
+        return SourceRefusedError(f"{shown}; allow logs:DescribeLogStreams and logs:GetLogEvents")
+    if is_busy(error):
+        return SourceBusyError(shown)
+    return SourceUnreachableError(shown)
+
+
+def open_logs(region: str) -> CloudWatchLogs:
+    """Return CloudWatch Logs of a region, patient with throttling (25 requests a second)."""
+    config = Config(
+        connect_timeout=5, read_timeout=30, retries={"mode": "adaptive", "max_attempts": 5}
+    )
+    return CloudWatchLogs(boto3.client("logs", region_name=region, config=config))
