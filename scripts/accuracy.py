@@ -122,8 +122,9 @@ def page(outcomes: list[Outcome]) -> str:
         "- **right**: everything else. A bundle counts once, as the worst that is true of it.", "",
         "The lab's labels come from what its injector did ([lab.md](lab.md)); the corpus and the",
         "blind bundles are re-created from public reports and labelled by hand from their",
-        "evidence. The rules were written with the corpus in view; the blind bundles were",
-        "labelled by people who had not seen the rules. The lab's faults need no GPU.", "",
+        "evidence. The corpus was in view while rules were written. The blind bundles and the lab",
+        "were not, but rules have been mended since with their results in view: these are",
+        "regression figures, not a forecast. The lab's faults need no GPU.", "",
         *table("set", sets), "",
     ]  # fmt: skip
     for folder, members in sets.items():

@@ -203,7 +203,7 @@ def connections_destroyed(run: Run) -> None:
     Label(
         "network", also=("unknown", "operator"), quality="ambiguous",
         also_quality=("insufficient", "probable"), innocent=(*OTHERS, "application"),
-        also_terminal=("not_started",),
+        also_terminal=("not_started", "cancelled"),
         why="The store was reached, the data ports were not.",
     )
 )  # fmt: skip
