@@ -107,7 +107,12 @@ class Cluster:
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
         }  # fmt: skip
         self._write(preempt, first_job)
-        self._start()
+        self.database: subprocess.Popen[bytes] | None = None
+        try:
+            self._start()
+        except Exception:
+            self.close()
+            raise
 
     def _write(self, preempt: str, first_job: int) -> None:
         top = self.top
@@ -298,8 +303,9 @@ class Cluster:
                 _kill(int(file.read_text()), signal.SIGKILL)
             except (OSError, ValueError):
                 continue
-        self.database.kill()
-        self.database.wait(timeout=10)
+        if self.database is not None:
+            self.database.kill()
+            self.database.wait(timeout=10)
         pids = subprocess.run(
             ["ip", "netns", "pids", self.space], capture_output=True, text=True, check=False
         ).stdout.split()
