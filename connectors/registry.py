@@ -24,7 +24,7 @@ from connectors.schedulers.slurm import NAME as SLURM
 from connectors.schedulers.slurm import SlurmBackend, SlurmConnector
 from connectors.schedulers.slurm_commands import SlurmPrograms
 from connectors.schedulers.slurm_rest import SlurmService
-from connectors.site import Cluster, Site, SlurmCommands, SlurmRest
+from connectors.site import Cluster, KubernetesSource, Site, SlurmCommands, SlurmRest
 from connectors.telemetry.cloudwatch import NAME as CLOUDWATCH
 from connectors.telemetry.cloudwatch import CloudWatchConnector, LogsApi
 from connectors.telemetry.file_store import AbsentFiles, FileStore, LocalFiles
@@ -32,6 +32,8 @@ from connectors.telemetry.files import NAME as FILES
 from connectors.telemetry.files import FilesConnector, source_of
 from connectors.telemetry.loki import CATEGORIZE, LokiConnector
 from connectors.telemetry.loki import NAME as LOKI
+from connectors.telemetry.pod_logs import NAME as POD_LOGS
+from connectors.telemetry.pod_logs import PodLogsConnector
 from connectors.telemetry.prometheus import NAME as PROMETHEUS
 from connectors.telemetry.prometheus import PrometheusConnector
 from connectors.telemetry.settings import (
@@ -39,10 +41,13 @@ from connectors.telemetry.settings import (
     CloudWatchSource,
     FileSource,
     LokiSource,
+    PodLogs,
     PrometheusSource,
     ServiceEndpoint,
 )
 from engine.model.plan import PlanItem
+
+_NAMES = frozenset({CLOUDWATCH, FILES, KUBERNETES, LOKI, POD_LOGS, PROMETHEUS, SLURM})
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,6 +81,8 @@ def build_connectors(site: Site, outside: Outside | None = None) -> list[ProbedC
             found.append(loki_connector(cluster, cluster.loki, outside))
         if cluster.cloudwatch is not None:
             found.append(cloudwatch_connector(cluster, cluster.cloudwatch, outside))
+        if cluster.pod_logs is not None:
+            found.append(pod_logs_connector(cluster, cluster.pod_logs, outside))
     return found
 
 
@@ -85,7 +92,7 @@ def connector_for(site: Site, item: PlanItem, outside: Outside | None = None) ->
     Raises `SourceNotConfiguredError` where the site has no such source.
     """
     outside = outside or Outside()
-    if item.connector not in (FILES, KUBERNETES, LOKI, PROMETHEUS, SLURM):
+    if item.connector not in _NAMES:
         return None
     name = item.query.get(CLUSTER, "")
     cluster = site.cluster(name)
@@ -103,6 +110,8 @@ def connector_for(site: Site, item: PlanItem, outside: Outside | None = None) ->
         return loki_connector(cluster, cluster.loki, outside)
     if item.connector == CLOUDWATCH and cluster.cloudwatch is not None:
         return cloudwatch_connector(cluster, cluster.cloudwatch, outside)
+    if item.connector == POD_LOGS and cluster.pod_logs is not None:
+        return pod_logs_connector(cluster, cluster.pod_logs, outside)
     raise SourceNotConfiguredError(f"cluster {name}: no {item.connector} in sources.yaml")
 
 
@@ -205,10 +214,32 @@ def service_headers(settings: ServiceEndpoint, outside: Outside) -> dict[str, st
 
 def kubernetes_connector(cluster: Cluster, outside: Outside) -> KubernetesConnector:
     """Return the Kubernetes connector of a cluster; raises `SourceNotConfiguredError`."""
-    settings = cluster.kubernetes
-    if settings is None:
-        raise SourceNotConfiguredError(f"cluster {cluster.name}: no kubernetes in sources.yaml")
+    settings = _kubernetes_of(cluster)
+    return KubernetesConnector(
+        f"{cluster.name}: {settings.kind}",
+        _api_maker(settings, outside),
+        clock=outside.clock,
+        namespaces=settings.namespaces,
+        budget=cluster.budget,
+    )
 
+
+def pod_logs_connector(cluster: Cluster, settings: PodLogs, outside: Outside) -> PodLogsConnector:
+    """Return the connector of pods' logs, through the cluster's own `kubernetes`."""
+    api = _kubernetes_of(cluster)
+    target = f"{cluster.name}: {api.kind}"
+    return PodLogsConnector(cluster.name, target, settings, _api_maker(api, outside), outside.clock)
+
+
+def _kubernetes_of(cluster: Cluster) -> KubernetesSource:
+    if cluster.kubernetes is None:
+        raise SourceNotConfiguredError(f"cluster {cluster.name}: no kubernetes in sources.yaml")
+    return cluster.kubernetes
+
+
+def _api_maker(
+    settings: KubernetesSource, outside: Outside
+) -> Callable[[Allowance], KubernetesApi]:
     def make(allowance: Allowance) -> KubernetesApi:
         secret = getattr(settings, "token", None)
         token = None if secret is None else read_secret(secret, outside.environment)
@@ -217,13 +248,7 @@ def kubernetes_connector(cluster: Cluster, outside: Outside) -> KubernetesConnec
         what = f"kubernetes {door.url}"
         return KubernetesApi(HttpSource(client, what, allowance, outside.pause))
 
-    return KubernetesConnector(
-        f"{cluster.name}: {settings.kind}",
-        make,
-        clock=outside.clock,
-        namespaces=settings.namespaces,
-        budget=cluster.budget,
-    )
+    return make
 
 
 def http_client(

@@ -18,6 +18,7 @@ from connectors.telemetry.settings import (
     CloudWatchSource,
     FileSource,
     LokiSource,
+    PodLogs,
     PrometheusSource,
 )
 from engine.model.contract import StrictDocument
@@ -88,6 +89,7 @@ class Cluster(StrictDocument):
     prometheus: PrometheusSource | None = None
     loki: LokiSource | None = None
     cloudwatch: CloudWatchSource | None = None
+    pod_logs: PodLogs | None = None
     budget: Budget = Budget()
 
     @model_validator(mode="after")
@@ -95,6 +97,8 @@ class Cluster(StrictDocument):
         names = [each.name for each in self.files]
         if len(set(names)) < len(names):
             raise ValueError("two entries of files share one name")
+        if self.pod_logs is not None and self.kubernetes is None:
+            raise ValueError("pod_logs are read through kubernetes, which is not given")
         return self
 
 

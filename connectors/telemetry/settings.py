@@ -34,7 +34,7 @@ class FileSource(StrictDocument):
     timezone: str | None = None
     rotated: bool = True
     parallel: Annotated[int, Field(ge=1, le=16)] = 4
-    range_bytes: Annotated[int, Field(ge=65_536, le=67_108_864)] = 8_388_608
+    range_bytes: Annotated[int, Field(ge=65_536, le=67_108_864)] = 4_194_304
     budget: Budget = Budget()
 
     @field_validator("root")
@@ -166,6 +166,13 @@ class CloudWatchSource(StrictDocument):
     budget: Budget = Budget(bytes=1024**3, seconds=300, requests=2_000)
 
 
+class PodLogs(StrictDocument):
+    """Which pods are a job's: labels whose values take the job's templates."""
+
+    match: dict[str, str] = Field(default={"job-name": "{job_id}"}, min_length=1)
+    budget: Budget = Budget(bytes=1024**3, seconds=300, requests=2_000)
+
+
 def require_labels(value: dict[str, str]) -> dict[str, str]:
     """Return labels whose names are legal; raises `ValueError`."""
     for name in value:
@@ -176,5 +183,5 @@ def require_labels(value: dict[str, str]) -> dict[str, str]:
 
 MODELS: Final[tuple[type[BaseModel], ...]] = (
     FileSource, ServiceEndpoint, SigV4, PrometheusSource, LokiStream, LokiSource,
-    CloudWatchGroup, CloudWatchSource,
+    CloudWatchGroup, CloudWatchSource, PodLogs,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from connectors.telemetry.files import PART, SOURCE
 from connectors.telemetry.loki import NAME as LOKI
 from connectors.telemetry.loki import PART as LOKI_PART
 from connectors.telemetry.loki import STREAM, TEXTS
+from connectors.telemetry.pod_logs import NAME as POD_LOGS
 from connectors.telemetry.prometheus import METRICS
 from connectors.telemetry.prometheus import NAME as PROMETHEUS
 from connectors.telemetry.settings import CLUSTER
@@ -72,6 +73,7 @@ def telemetry_items(
             *_loki_items(cluster, book, is_narrow=request is not None),
             *_cloudwatch_items(cluster, is_narrow=request is not None),
             *_metric_items(cluster, book),
+            *_pod_items(cluster),
         ]
         for connector, source, query, budget in made:
             if request is not None and request.source != source:
@@ -134,6 +136,12 @@ def _cloudwatch_items(cluster: Cluster, *, is_narrow: bool) -> list[_Made]:
         for number, group in enumerate(cluster.cloudwatch.groups)
         for part in parts
     ]
+
+
+def _pod_items(cluster: Cluster) -> list[_Made]:
+    if cluster.pod_logs is None:
+        return []
+    return [(POD_LOGS, "applog", {}, cluster.pod_logs.budget)]
 
 
 def _metric_items(cluster: Cluster, book: Rulebook) -> list[_Made]:
