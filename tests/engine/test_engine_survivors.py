@@ -31,6 +31,7 @@ def test_stores_and_switches_are_joined_by_their_own_names():
     assert ("d", "/scratch") in effect_keys(disk, "same_filesystem", NAMES)
     assert ("d", "/scratch") not in effect_keys(disk, "same_switch", NAMES)
     assert ("d", "leaf-3") in effect_keys(switch, "same_switch", NAMES)
+    assert ("d", "leaf-3") in cause_keys(switch, "same_switch")
 
 
 def test_reasons_say_whether_the_component_spoke_itself_and_whether_lines_are_mixed():
