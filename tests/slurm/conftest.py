@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from cluster import PROGRAMS, Cluster, ClusterError, free_ports, has_memory_cgro
 from engine.model.verdict import Verdict
 from functions.adapters.object_store import ObjectStore
 from functions.adapters.results_query import ResultsQuery
+from functions.adapters.site_file import VARIABLE, configured_site
 from rootrank.embedded.gateway import open_gateway
 from rootrank.embedded.stack import Stack, open_stack
 
@@ -106,6 +107,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         # Short and readable by munge, mysql and slurm, which pytest's own folders are not.
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="rr-slurm-", dir="/tmp")))
         folder.chmod(0o755)
+        stack.enter_context(_site_file(folder))
         embedded = stack.enter_context(open_stack(tmp_path_factory.mktemp("state")))
         gateway = stack.enter_context(open_gateway(embedded.put_event))
         (port,) = free_ports(1)
@@ -120,8 +122,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         _run_jobs(made)
         cluster.start("poll", [*emitter, "poll", *conf], user="slurm")
         _wait_for_events(made)
-        embedded.settle(120)
+        embedded.settle(400)
         yield made
+
+
+@contextmanager
+def _site_file(folder: Path) -> Iterator[None]:
+    """Name a sources.yaml with the cluster in it, so that plans ask it too."""
+    path = folder / "sources.yaml"
+    conf = folder / "etc/slurm.conf"
+    path.write_text(
+        f"version: 1\nclusters:\n  - {{name: rrlab, slurm: {{kind: commands, conf: {conf}}}}}\n"
+    )
+    os.environ[VARIABLE] = str(path)
+    configured_site.cache_clear()
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]
+        configured_site.cache_clear()
 
 
 def _run_jobs(site: Site) -> None:

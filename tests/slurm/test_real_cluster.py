@@ -117,3 +117,10 @@ def test_the_connector_and_the_event_agree_on_the_window(site):
     found = commands(site).describe(Workload(scheduler="slurm", job_id=site.jobs["time"]))
     window = (rfc3339(to_us(found.workload.start)), rfc3339(to_us(found.workload.end)))
     assert window == (told.start, told.end)
+
+
+def test_the_plan_asks_the_cluster_and_its_answer_is_evidence(site):
+    verdict, _ = scoped(site, "node")
+    reports = {each.connector: each.status for each in verdict.connector_reports}
+    assert reports["slurm"] == "ok"
+    assert reports["record"] == "ok"
