@@ -292,3 +292,27 @@ def test_slurmctlds_programs_never_fail_a_job(tmp_path):
 
 def test_the_example_settings_are_valid():
     assert read_settings(str(ROOT / "slurm.conf.example"))["cluster"] == "research-a"
+
+
+@pytest.mark.parametrize(
+    ("program", "environment", "name"),
+    [
+        ("epilog_slurmctld", {"SLURM_JOB_ID": "7", "SLURM_JOB_COMMENT": "x"}, "SLURM_JOB_ID"),
+        ("jobcomp", {"JOBID": "7", "JOBSTATE": "FAILED", "DB_FLAGS": "x"}, "JOBID"),
+    ],
+)
+def test_slurmctlds_programs_spool_what_their_environment_says(
+    tmp_path, program, environment, name
+):
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(
+        f"spool = {tmp_path}/spool\nendpoint = http://127.0.0.1:1/\nsettle_s = 0\n"
+        "sacct = /nowhere/sacct\nscontrol = /nowhere/scontrol\n"
+    )
+    settings = {"ROOTRANK_SLURM_CONF": str(conf), "ROOTRANK_PYTHON": sys.executable}
+    done = subprocess.run([ROOT / program], env=settings | environment, check=False)
+    assert done.returncode == 0
+    spool = Spool(str(tmp_path / "spool"))
+    (entry,) = [spool.read(each) for each in spool.names()]
+    assert entry["record"][name] == "7"
+    assert "x" not in entry["record"].values()
