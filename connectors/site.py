@@ -20,6 +20,7 @@ from connectors.telemetry.settings import (
     LokiSource,
     PodLogs,
     PrometheusSource,
+    Redaction,
 )
 from engine.model.contract import StrictDocument
 from engine.model.plan import Budget
@@ -107,6 +108,7 @@ class Site(StrictDocument):
 
     version: Literal[1]
     clusters: tuple[Cluster, ...] = ()
+    redaction: Redaction = Redaction()
 
     @model_validator(mode="after")
     def _distinct(self) -> "Site":

@@ -3,6 +3,7 @@
 import re
 from typing import Annotated, Final
 
+import re2
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from connectors.endpoint import HttpEndpoint, Secret
@@ -173,6 +174,26 @@ class PodLogs(StrictDocument):
     budget: Budget = Budget(bytes=1024**3, seconds=300, requests=2_000)
 
 
+class Redaction(StrictDocument):
+    """What a site masks beyond the secrets that are always masked."""
+
+    patterns: tuple[str, ...] = ()
+    emails: bool = False
+    home_paths: bool = False
+
+    @field_validator("patterns")
+    @classmethod
+    def _compiles(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            try:
+                re.compile(each)
+                # RE2 takes no back-references and the like, which can take for ever.
+                re2.compile(each)
+            except (re.error, re2.error) as error:
+                raise ValueError(f"{each!r} is no pattern ({error})") from error
+        return value
+
+
 def require_labels(value: dict[str, str]) -> dict[str, str]:
     """Return labels whose names are legal; raises `ValueError`."""
     for name in value:
@@ -183,5 +204,5 @@ def require_labels(value: dict[str, str]) -> dict[str, str]:
 
 MODELS: Final[tuple[type[BaseModel], ...]] = (
     FileSource, ServiceEndpoint, SigV4, PrometheusSource, LokiStream, LokiSource,
-    CloudWatchGroup, CloudWatchSource, PodLogs,
+    CloudWatchGroup, CloudWatchSource, PodLogs, Redaction,
 )  # fmt: skip

@@ -72,6 +72,12 @@ _KEY_BLOCK: Final = re.compile(
 _WANDB: Final = re.compile(
     r"(?i)(wandb[^\n]{0,60}?\b(?:login|key|relogin)\b[^\n]{0,20}?)\b([a-f0-9]{40})\b"
 )
+_EMAIL: Final = re.compile(  # ada.lovelace@example.org
+    r"(?<![\w.+\-])[\w.+\-]{1,64}@[A-Za-z0-9\-]{1,63}(?:\.[A-Za-z0-9\-]{1,63}){1,6}\b"
+)
+_HOME: Final = re.compile(  # /home/ada/train.py, /Users/ada, /nfs/home/ada/x
+    r"/(?:home|Users|homes)/(?!\[redacted\])([^/\s\"':,;)\]]{1,64})"
+)
 _HINTS: Final = (  # in lower case; most excerpts hold none of them
     "passw", "passphr", "secret", "key", "credential", "token", "pwd", "bearer", "basic ", "://",
     "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "akia", "asia", "agpa",
@@ -85,11 +91,16 @@ class Redactor:
     """Masks secrets in excerpts; `extra_patterns` are a site's own regular expressions.
 
     In an extra pattern with a group only the first group is masked, else the whole match.
-    Raises `re.error` for a pattern that does not compile.
+    `emails` masks addresses, `home_paths` whose home directory a path is in; both tell people
+    apart, not systems, so a site chooses. Raises `re.error` for a pattern that does not compile.
     """
 
-    def __init__(self, extra_patterns: Iterable[str] = ()) -> None:
+    def __init__(
+        self, extra_patterns: Iterable[str] = (), *, emails: bool = False, home_paths: bool = False
+    ) -> None:
         self._extra = [re.compile(pattern) for pattern in extra_patterns]
+        self._extra += [_EMAIL] if emails else []
+        self._extra += [_HOME] if home_paths else []
 
     def text(self, text: str) -> str:
         """Return `text` without secrets; idempotent as far as the site's patterns are."""

@@ -18,6 +18,7 @@ from connectors.protocol import (
 )
 from connectors.registry import Outside, connector_for
 from connectors.site import Site, SiteError, load_site, read_site
+from engine.extract.redact import Redactor
 from engine.model.plan import PlanItem
 from engine.model.workload import Workload
 from functions.adapters.cloudwatch_logs import open_logs
@@ -73,3 +74,19 @@ class _Named:
 def site_connector(item: PlanItem) -> Connector:
     """Return the connector of an item of the configured site."""
     return _Named(item, item.connector)
+
+
+def site_redactor() -> Redactor:
+    """Return the redactor of the configured site.
+
+    Raises `SiteError` where the file cannot be read: what a site wants masked is never stored
+    because its wish is not known.
+    """
+    site = configured_site()
+    return Redactor() if site is None else redactor_of(site)
+
+
+def redactor_of(site: Site) -> Redactor:
+    """Return a site's redactor."""
+    wanted = site.redaction
+    return Redactor(wanted.patterns, emails=wanted.emails, home_paths=wanted.home_paths)

@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from functions.adapters.metering import emit
 from functions.adapters.rulebook import shipped_rulebook, shipped_scanner
 from functions.adapters.services import connect
-from functions.adapters.site_file import site_connector
+from functions.adapters.site_file import site_connector, site_redactor
 from functions.collect.pace import collect_rarely
 from functions.collect.running import CollectTask, Running
 
@@ -26,7 +26,12 @@ def collect(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     started = time.monotonic()
     seconds = max(1, (context.get_remaining_time_in_millis() - _RESERVE_MS) // 1000)
     running = Running(
-        connect().store, shipped_rulebook(), shipped_scanner(), time.monotonic, site_connector
+        connect().store,
+        shipped_rulebook(),
+        shipped_scanner(),
+        time.monotonic,
+        site_connector,
+        site_redactor(),
     )
     report = running.run(task, seconds=seconds).report
     logger.info("collected", extra={"attempt_key": task.attempt_key, **report.model_dump()})

@@ -1,7 +1,7 @@
 """Run one item where the workflow put it: its plan, its connector, its receipt."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.protocol import (
@@ -15,6 +15,7 @@ from connectors.schedulers.record import NAME as RECORD
 from connectors.schedulers.record import RecordConnector
 from connectors.static import NAME as STATIC
 from connectors.static import StaticConnector
+from engine.extract.redact import Redactor
 from engine.extract.scanner import Scanner
 from engine.model.contract import Document
 from engine.model.plan import PlanItem, Report
@@ -70,6 +71,7 @@ class Running:
     scanner: Scanner
     clock: Callable[[], float]
     site_connector: Callable[[PlanItem], Connector | None] | None = None
+    redactor: Redactor = field(default_factory=Redactor)
 
     def run(self, task: CollectTask, *, seconds: int) -> Receipt:
         """Collect the item within `seconds` and return the receipt that stands.
@@ -84,6 +86,7 @@ class Running:
         collecting = Collecting(
             book=self.book,
             scanner=self.scanner,
+            redactor=self.redactor,
             is_out_of_time=lambda: self.clock() >= deadline,
             is_patient=is_patient,
         )

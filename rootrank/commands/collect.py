@@ -13,11 +13,12 @@ from connectors.schedulers.record import RecordConnector
 from connectors.site import SiteError, load_site
 from connectors.static import NAME as STATIC
 from connectors.static import FolderSource, StaticConnector
+from engine.extract.redact import Redactor
 from engine.model.contract import Document
 from engine.model.observation import Observation, StreamSummary, encode
 from engine.model.plan import PlanItem
 from engine.model.workload import Workload
-from functions.adapters.site_file import aws_outside
+from functions.adapters.site_file import aws_outside, redactor_of
 from functions.collect.collection import CollectedItem, Collecting, collect_item
 from functions.scope.planning import WORKLOAD
 from rootrank.commands.attribute import EXIT_BAD_INPUT, open_book
@@ -81,7 +82,7 @@ def collect_command(
         task.item,
         workload=task.workload,
         connector=connector,
-        collecting=Collecting(book=book, scanner=kept_scanner(book)),
+        collecting=Collecting(book=book, scanner=kept_scanner(book), redactor=_redactor(sources)),
     )
     _write(result, output)
     report = result.report
@@ -106,6 +107,10 @@ def _read_task(path: Path) -> EdgeTask:
 
 class _BadInputError(click.ClickException):
     exit_code = EXIT_BAD_INPUT
+
+
+def _redactor(sources: Path | None) -> Redactor:
+    return Redactor() if sources is None else redactor_of(load_site(sources))
 
 
 def _site_connector(item: PlanItem, sources: Path | None) -> Connector | None:
