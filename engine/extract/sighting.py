@@ -190,6 +190,8 @@ class SegmentScan:
         line, identity, text = at
         kind = reader.signature.block
         block = self._block(kind, line) if kind else None
+        if kind == "python_traceback" and block is None and self._is_swallowed(line, identity):
+            return
         if (
             reader.signature.rule in self._generic
             and HEADER not in line.text
@@ -227,6 +229,11 @@ class SegmentScan:
             lines=len(block.lines),
             flags=block.flags,
         )
+
+    def _is_swallowed(self, line: Line, identity: Identity) -> bool:
+        """Whether the line tells of an exception that the interpreter dropped on its way out."""
+        above = next(self._window.backward(line, identity, lines=1), None)
+        return above is not None and above[1].lstrip().startswith("Exception ignored ")
 
     def _when_of(self, block: Block, line: Line, identity: Identity) -> When:
         for item in block.lines:

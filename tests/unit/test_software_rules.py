@@ -129,3 +129,9 @@ def test_a_row_of_the_failure_table_tells_of_its_own_rank_only() -> None:
         exits[o.symptom].add(o.entity.rank)
     assert exits["worker_sigkilled"] == {0}
     assert exits["worker_sigterm"] == {1}
+
+
+def test_an_exception_that_the_interpreter_dropped_is_no_evidence() -> None:
+    text = "Exception ignored in: <function F.__del__ at 0x7d2b>\nAttributeError: no close\n"
+    assert _candidates(text) == []
+    assert _candidates("AttributeError: no close\n") != []
