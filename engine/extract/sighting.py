@@ -190,7 +190,7 @@ class SegmentScan:
         line, identity, text = at
         kind = reader.signature.block
         block = self._block(kind, line) if kind else None
-        if kind == "python_traceback" and block is None and self._is_swallowed(line, identity):
+        if kind == "python_traceback" and self._is_swallowed(line, identity):
             return
         if (
             reader.signature.rule in self._generic
