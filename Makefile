@@ -34,8 +34,11 @@ lint: $(READY) ## ruff, format, templates
 types: $(READY) ## mypy, strict
 	@$(BIN)/mypy
 
-accuracy: $(READY) ## score the corpus; BUNDLES="DIR ..." scores other folders
-	@$(BIN)/python scripts/score.py $(or $(BUNDLES),tests/corpus)
+accuracy: $(READY) ## scoreboard over corpus, lab and blind bundles; BUNDLES="DIR ..." for other folders
+	@$(BIN)/python scripts/accuracy.py $(BUNDLES)
+
+lab: $(READY) ## real failures with known causes on this machine (needs root; docs/lab.md)
+	@$(BIN)/python scripts/lab.py run --out .rootrank/lab
 
 bench: $(READY) ## speed and memory against a peer, in one run
 	@$(BIN)/python scripts/bench.py
