@@ -334,12 +334,17 @@ def running(folder: Path, settings: tuple[str, ...] = ()) -> Iterator[Cluster]:
 def main(command: str, folder: str) -> None:
     """Start or stop a cluster by hand."""
     cluster = Cluster(Path(folder).resolve())
+    pids = cluster.folder / "pids"
     if command == "down":
+        for pid in reversed(pids.read_text().split()):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(pid), signal.SIGTERM)
         cluster.down()
         return
     began = time.monotonic()
     cluster.up()
     lines = [f"export {name}={value}" for name, value in cluster.environment.items()]
+    pids.write_text("\n".join(str(each.pid) for each in cluster.started))
     (cluster.folder / "env").write_text("\n".join(lines) + "\n")
     print(f"ready in {time.monotonic() - began:.1f} s; now: . {cluster.folder}/env")
 
