@@ -22,7 +22,7 @@ demo: $(READY) ## one real failure through the whole pipeline on the embedded AW
 	@$(BIN)/rootrank run events/demo.json --format text
 
 test: $(READY) ## all tests
-	@$(BIN)/python -m pytest -n 2 tests
+	@$(BIN)/python -m pytest -n 2 --dist loadfile tests
 
 check: lint types test ## lint, types and tests
 

@@ -1,7 +1,7 @@
 """What to do, from the closed set, and whether the evidence would carry a machine doing it."""
 
 from engine.decide import Decision
-from engine.hostlist import compact_hostlist
+from engine.model.hostlist import compact_hostlist
 from engine.model.verdict import Action
 from engine.model.vocabulary import HARDWARE_DOMAINS
 from engine.qualify import Judgement

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from engine.case import Case
 from engine.decide import Decision
 from engine.entities import Directory
-from engine.hostlist import compact_hostlist
+from engine.model.hostlist import compact_hostlist
 from engine.model.moment import rfc3339
 from engine.model.verdict import Coverage
 from engine.model.vocabulary import SOURCES, CoverageState, Source

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from engine.hostlist import expand_hostlist
+from engine.model.hostlist import expand_hostlist
 from engine.model.workload import Workload
 
 _PCI: Final = re.compile(

@@ -1,7 +1,6 @@
 """A bundle on this machine as the engine's case: planned, collected and gathered in process."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -11,11 +10,9 @@ from connectors.static import NAME as STATIC
 from connectors.static import StaticConnector
 from engine.case import Case
 from engine.extract.scanner import Scanner
-from engine.model.moment import from_us
-from engine.model.observation import StreamSummary
 from engine.model.plan import Plan, Report
-from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
+from functions.attribute.undescribed import BUNDLE, reported_losses, with_window
 from functions.collect.collection import CollectedItem, Collecting, collect_item
 from functions.scope.planning import RuleDigests, make_plan, windows_of
 from rootrank.kept import kept_rulebook, kept_scanner
@@ -23,9 +20,7 @@ from rootrank.kept import kept_rulebook, kept_scanner
 SHIPPED: Final = Path(engine.__file__).resolve().parent.parent / "rules"
 """The rules of this release."""
 
-BUNDLE: Final = "bundle"
 _MAX_NOTES: Final = 20
-_SHORTEST_US: Final = 5_000_000
 _RUNNING: Final = ("RUNNING", "COMPLETING", "SUSPENDED")
 
 
@@ -77,7 +72,7 @@ def _case_of(bundle: LoadedBundle, plan: Plan, collected: list[CollectedItem]) -
     streams = [each for item in collected for each in item.summaries]
     workload, windows = plan.workload, plan.windows
     if bundle.is_inferred:
-        workload = _with_window(workload, streams)
+        workload = with_window(workload, streams)
         windows = windows_of(workload)
     reports = [item.report for item in collected]
     reports += _bundle_report(bundle, plan)
@@ -88,7 +83,7 @@ def _case_of(bundle: LoadedBundle, plan: Plan, collected: list[CollectedItem]) -
         streams=streams,
         reports=reports,
         windows=windows,
-        losses=tuple(_losses(reports)),
+        losses=tuple(reported_losses(reports)),
         still_running=state.startswith(_RUNNING) and workload.end is None,
     )
 
@@ -107,27 +102,3 @@ def _bundle_report(bundle: LoadedBundle, plan: Plan) -> list[Report]:
             extraction_digest=plan.extraction_digest,
         )
     ]
-
-
-def _losses(reports: list[Report]) -> list[str]:
-    return sorted(
-        f"{report.connector} {report.shard}: {report.reason}"
-        for report in reports
-        if report.status in ("error", "partial") and report.reason and report.connector != BUNDLE
-    )
-
-
-def _with_window(workload: Workload, streams: list[StreamSummary]) -> Workload:
-    """Take start and end of an undescribed attempt from its records and its program's stamps.
-
-    A program that stamps one line only, its last, says nothing of the start.
-    """
-    own = [each for each in streams if each.source in ("applog", "scheduler")]
-    firsts = [each.first.earliest_us for each in own if each.first.earliest_us is not None]
-    lasts = [each.last.latest_us for each in own if each.last.latest_us is not None]
-    update: dict[str, datetime] = {}
-    if lasts:
-        update["end"] = from_us(max(lasts))
-    if firsts and lasts and min(firsts) + _SHORTEST_US < max(lasts):
-        update["start"] = from_us(min(firsts))
-    return workload.model_copy(update=update)

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from engine.hostlist import compact_hostlist
+from engine.model.hostlist import compact_hostlist
 from engine.model.verdict import (
     Action,
     AffectedEntity,

@@ -13,14 +13,13 @@ from connectors.protocol import ConnectorError, TransientError
 from connectors.static import NAME as STATIC
 from engine.case import Case
 from engine.model.canonical import digest_bytes
-from engine.model.moment import from_us
 from engine.model.observation import Observation, StreamSummary, decode
 from engine.model.plan import Manifest, ManifestEntry, Plan, PlanItem, Report
 from engine.model.verdict import HistoryEntry
-from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
 from functions.adapters.keys import collected_prefix, report_key
 from functions.adapters.object_store import ObjectMissingError, ObjectStore
+from functions.attribute.undescribed import reported_losses, with_window
 from functions.collect.receipt import Receipt
 from functions.scope.planning import windows_of
 from functions.scope.scoping import INFERRED, LOST, UNREAD
@@ -63,9 +62,9 @@ class Gathered:
         first = self.plans[0]
         workload, windows = first.workload, first.windows
         if INFERRED in first.notes:
-            workload = _with_window(workload, self.streams)
+            workload = with_window(workload, self.streams)
             windows = windows_of(workload)
-        losses = sorted({*self.losses, *_reported_losses(self.reports)})
+        losses = sorted({*self.losses, *reported_losses(self.reports)})
         if len(losses) > MAX_LOSSES:
             losses = [*losses[:MAX_LOSSES], f"and {len(losses) - MAX_LOSSES} further losses"]
         state = (workload.state or "").upper()
@@ -225,22 +224,3 @@ def _workflow_failures(errors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         error = errors.get(name)
         if isinstance(error, dict):
             yield state, f"{sentence} ({str(error.get('Error', 'unknown error'))[:80]})"
-
-
-def _reported_losses(reports: Sequence[Report]) -> list[str]:
-    return [
-        f"{report.connector} {report.shard}: {report.reason}"
-        for report in reports
-        if report.status in ("error", "partial") and report.reason
-    ]
-
-
-def _with_window(workload: Workload, streams: Sequence[StreamSummary]) -> Workload:
-    """Take start and end of an undescribed attempt from its own program's stamps."""
-    own = [each for each in streams if each.source == "applog"]
-    firsts = [each.first.earliest_us for each in own if each.first.earliest_us is not None]
-    lasts = [each.last.latest_us for each in own if each.last.latest_us is not None]
-    if not firsts or not lasts:
-        return workload
-    update = {"start": from_us(min(firsts)), "end": from_us(max(*lasts, *firsts))}
-    return workload.model_copy(update=update)

@@ -10,8 +10,8 @@ from engine.correlate import effect_keys
 from engine.entities import Directory
 from engine.episodes import Episode, may_precede, surely_before
 from engine.exceptions import is_messenger
-from engine.hostlist import compact_hostlist, expand_hostlist
 from engine.meanings import FALLBACK
+from engine.model.hostlist import compact_hostlist, expand_hostlist
 from engine.model.observation import Entity
 from engine.model.vocabulary import Manifestation
 from engine.names import NodeNames, normal_pci

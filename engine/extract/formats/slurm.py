@@ -12,7 +12,7 @@ from engine.extract.formats.slurm_jobs import (
     add_node,
     split_node_reason,
 )
-from engine.hostlist import expand_hostlist
+from engine.model.hostlist import expand_hostlist
 from engine.model.observation import When
 
 _SHORT_STATES: Final = {

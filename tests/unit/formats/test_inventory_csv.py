@@ -3,8 +3,7 @@
 from tests.unit.reading import facts, read
 
 HEAD = (
-    "index, pci.bus_id, pcie.link.width.current, pcie.link.width.max, "
-    "clocks_event_reasons.active"
+    "index, pci.bus_id, pcie.link.width.current, pcie.link.width.max, clocks_event_reasons.active"
 )
 
 
