@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain
 
 from engine.rulebook.book import Rulebook, SymptomDef
-from engine.rulebook.catalogue import ENGINE_SYMPTOMS, TAGS
+from engine.rulebook.catalogue import BLOCK_FIELDS, ENGINE_SYMPTOMS, TAGS
 from engine.rulebook.check_signature import check_overlaps, check_signatures, check_syntax
 from engine.rulebook.compile import meanings, symptom_def
 from engine.rulebook.document import CauseRule, FamilyRule, MetricRule
@@ -15,6 +15,12 @@ from engine.rulebook.problem import Problem, suggest
 from engine.rulebook.yamltree import Loc
 
 _SOURCE = re.compile(r"^\S.{3,}")
+_PLACE = re.compile(r"\{([a-z_]{1,40})\}")
+_CAPTURE = re.compile(r"\(\?P<(\w+)>")
+# What engine/report/wording.py fills in for every episode.
+_OWN_PLACES = frozenset(
+    {"node", "rank", "gpu", "pod", "nic", "link", "switch", "filesystem", "pid", "count"}
+)
 
 
 def check(rules: Iterable[LoadedRule], base: Rulebook | None = None) -> list[Problem]:
@@ -27,7 +33,7 @@ def check(rules: Iterable[LoadedRule], base: Rulebook | None = None) -> list[Pro
     readable = _without_errors(ordered, check_syntax(ordered))
     signatures = check_signatures(readable)
     sound = _without_errors(readable, signatures)
-    return sorted(chain(structure, signatures, check_overlaps(sound)))
+    return sorted(chain(structure, signatures, check_overlaps(sound), _check_explanations(ordered)))
 
 
 def _without_errors(rules: Sequence[LoadedRule], problems: Iterable[Problem]) -> list[LoadedRule]:
@@ -176,6 +182,32 @@ def _unknown_name(name: str, known: set[str], used_tags: set[str]) -> str | None
     if name[1:] not in TAGS:
         return _unknown_tag(name[1:])
     return None if name[1:] in used_tags else f"no symptom carries tag {name!r} yet"
+
+
+def _check_explanations(rules: Sequence[LoadedRule]) -> list[Problem]:
+    """Warn of a `{place}` that no signature of a file with signatures can fill."""
+    filled: dict[str, set[str]] = {}
+    for rule in rules:
+        said = {meaning.symptom for meaning in meanings(rule.document)}
+        said.update({rule.document.symptom} if rule.document.kind == "signature" else ())
+        for name in said:
+            for signature in getattr(rule.document, "signatures", ()):
+                names = filled.setdefault(name, set(_OWN_PLACES))
+                names.update(_CAPTURE.findall(f"{signature.scan} {signature.extract or ''}"))
+                names.update(signature.set, BLOCK_FIELDS.get(signature.block or "", ()))
+    return [
+        rule.warning(
+            *loc,
+            "explanation",
+            message=f"explanation: nothing captures {place!r}, so it reads `(unknown)`"
+            f"{suggest(place, known)}",
+        )
+        for rule in rules
+        for loc, meaning in zip(_meaning_locs(rule), meanings(rule.document), strict=True)
+        if (known := filled.get(meaning.symptom))
+        for place in _PLACE.findall(meaning.explanation)
+        if place not in known
+    ]
 
 
 def _check_families(rules: Sequence[LoadedRule]) -> list[Problem]:

@@ -23,6 +23,7 @@ _VARYING: Final = re.compile(
     r"(?P<gpu_uuid>GPU-[0-9a-fA-F]{8}-[0-9a-fA-F-]{27})"
     r"|(?P<pci>\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?(?!:?\w))"
     r"|(?P<peer_addr>\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b)"
+    r"|(?P<gpu_index>\b(?<=GPU )\d{1,3}\b(?![.:]?\w| ?[KMGT]i?B))"
     r"|(?P<rank>(?<=[Rr]ank )\d+|(?<=[Rr]ank=)\d+)"
     r"|(?P<pid>(?<=pid=)\d+|(?<=pid )\d+)"
     r"|(?P<path>(?<![\w/])/[\w.+-]+(?:/[\w.+-]+)+)"
@@ -34,6 +35,7 @@ _GENERAL: Final = {
     "gpu_uuid": "GPU-[0-9a-fA-F-]{36}",
     "pci": "[0-9a-fA-F:.]{7,16}",
     "peer_addr": r"[\d.:]{7,21}",
+    "gpu_index": r"\d{1,3}",
     "rank": r"\d{1,6}",
     "pid": r"\d{1,10}",
     "path": "/[^ ]{1,200}",
@@ -44,6 +46,12 @@ _GENERAL: Final = {
 _UNNAMED: Final = frozenset({"hex", "number", "stamp"})
 _SPECIAL: Final = re.compile(r"[.^$*+?{}\[\]\\|()]")
 _KERNEL: Final = re.compile(r"kernel: |NVRM: |^\[ *\d+\.\d{6}\]|mlx5_core|EDAC |Lustre")
+# A syslog line of any other daemon: `Jan 12 03:14:15 node-004 gpu-guard[812]: parked`.
+_DAEMON: Final = re.compile(r"[A-Z][a-z]{2} +\d{1,2} \d{2}:\d{2}:\d{2} [\w.-]{1,64} [^\s:]{1,64}: ")
+_LOGGER_TAG: Final = re.compile(r"[\w./-]{1,64}\[\d{1,10}\]: ")
+_GPU_NAMES: Final = frozenset({"gpu_uuid", "pci", "gpu_index"})
+# A line of these domains may speak of the very node that it was collected from.
+_HARDWARE: Final = frozenset({"gpu", "nvlink", "pcie", "host", "network"})
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,7 +69,7 @@ def propose(line: str, *, rule_id: str, domain: str, source: str | None = None) 
     line = line.strip("\r\n")
     body = message_of(line)
     scan, captures = generalised(body)
-    read_from = source or ("syslog" if _KERNEL.search(line) else "applog")
+    read_from = source or ("syslog" if _KERNEL.search(line) or _DAEMON.match(line) else "applog")
     symptom = rule_id.rsplit("/", 1)[-1]
     short = ""
     if len(required_literal(automaton_form(scan)).encode()) < MIN_LITERAL_BYTES:
@@ -69,8 +77,8 @@ def propose(line: str, *, rule_id: str, domain: str, source: str | None = None) 
     identity = f"    identity: [{', '.join(captures)}]\n" if captures else ""
     rule = (
         f"id: {rule_id}\nkind: symptom\nversion: 1\nsources:\n  - '{_TODO}'\n"
-        f"symptom: {symptom}\ntitle: {_quoted(body[:60].strip())}\ndomain: {domain}\n"
-        "role: ambiguous\ntier: 4\nalone: probable\nsignatures:\n"
+        f"symptom: {symptom}\ntitle: {_quoted(_title(body))}\ndomain: {domain}\n"
+        f"role: ambiguous\ntier: 4\nalone: probable\n{_whom(domain, captures)}signatures:\n"
         f"  - name: main\n    sources: [{read_from}]\n    scan: {_quoted(scan)}\n{short}{identity}"
         f"    samples:\n      - {_quoted(line)}\n"
         "    near_misses:\n      - 'TODO: a line much like it that must not match'\n"
@@ -116,6 +124,18 @@ def generalised(body: str) -> tuple[str, list[str]]:
         end = match.end()
     parts.append(_escaped(body[end:]))
     return "".join(parts), captures
+
+
+def _title(body: str) -> str:
+    """The message in at most 60 characters of whole words, without its daemon's name."""
+    text = _LOGGER_TAG.sub("", body, count=1).strip() or body
+    return text if len(text) <= 60 else text[:61].rsplit(" ", 1)[0][:60].strip()
+
+
+def _whom(domain: str, captures: list[str]) -> str:
+    """What it happens to, and that no node is blamed for what is not its hardware."""
+    entity = "entity: gpu\n" if domain == "gpu" and _GPU_NAMES & set(captures) else ""
+    return entity if domain in _HARDWARE else f"{entity}accuses: false\n"
 
 
 def _escaped(text: str) -> str:

@@ -12,6 +12,7 @@ from engine.model.vocabulary import DOMAINS, SOURCES
 from engine.rulebook.artifact import encode_artifact
 from engine.rulebook.book import Rulebook
 from engine.rulebook.cases import RuleCase, read_cases
+from engine.rulebook.catalogue import ENGINE_SYMPTOMS
 from engine.rulebook.check import check
 from engine.rulebook.load import (
     CASES_SUFFIX,
@@ -20,7 +21,7 @@ from engine.rulebook.load import (
     rule_files,
 )
 from engine.rulebook.lock import LOCK_NAME, check_lock, decode_lock, encode_lock, lock_of
-from engine.rulebook.problem import Problem, RulesError
+from engine.rulebook.problem import Problem, RulesError, suggest
 from engine.rulebook.propose import propose
 from engine.rulebook.shipped import compile_folder, load_shipped
 from engine.rulebook.site import read_site, site_files
@@ -87,7 +88,14 @@ def check_command(
     )
     if not files:
         click.echo(f"no rules in {top}", err=True)
-    if errors or not files:
+    unknown = [
+        name
+        for name in paths
+        if not Path(name).exists() and not any(_is_below(path, (name,), top) for path in files)
+    ]
+    for name in unknown:
+        click.echo(f"{name}: no rule there, so nothing of it was checked", err=True)
+    if errors or unknown or not files:
         context.exit(1)
 
 
@@ -118,6 +126,7 @@ def test_command(
     top = site or folder
     rules = loaded_rules(folder) if site is None else list(_site_documents(site, folder))
     cases, problems = read_cases(top)
+    problems += [problem for case in cases for problem in _unknown_symptoms(case, book)]
     if problems:
         raise click.UsageError("\n".join(f"{top.name}/{problem}" for problem in problems))
     scanner = build_scanner(book)
@@ -142,6 +151,18 @@ def test_command(
         click.echo("nothing ran, which proves nothing: that is a failure", err=True)
     if failed or samples.problems or not (results or samples.texts):
         context.exit(1)
+
+
+def _unknown_symptoms(case: RuleCase, book: Rulebook) -> list[Problem]:
+    """A symptom that no rule defines is always absent, so a case that says so cannot fail."""
+    known = book.symptoms.keys() | ENGINE_SYMPTOMS
+    expect = case.document.expect
+    named = (*expect.symptoms.present, *expect.symptoms.absent, *expect.symptoms.roles)
+    return [
+        Problem(case.path, case.line, 1, f"no rule defines symptom {name!r}{suggest(name, known)}")
+        for name in dict.fromkeys((*named, *expect.primary, *(expect.root_causes or ())))
+        if name not in known
+    ]
 
 
 def _site_documents(site: Path, folder: Path) -> Iterable[LoadedRule]:
@@ -255,7 +276,13 @@ def new_command(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         click.echo(f"wrote {path}", err=True)
-    click.echo(f"next: fill in the TODOs, then rootrank rules check {rule_id}", err=True)
+    if not write:
+        click.echo("nothing was written: give --id <domain>/<name> and --write", err=True)
+        return
+    click.echo(
+        f"next: fill in the TODOs, set title, role and tier, then rootrank rules check {rule_id}",
+        err=True,
+    )
 
 
 def _already_matching(line: str, folder: Path) -> list[str]:
