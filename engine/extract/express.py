@@ -151,7 +151,10 @@ class Express:
         self._generic = generic
         self._demultiplexer = demultiplexer
         self._frames = FrameReader(label, has_srun=demultiplexer.has_srun)
-        self._is_open = not demultiplexer.has_hosts
+        # Without an attempt's window a bare time of day may lie on any day that the stream names,
+        # so there every line is read.
+        has_window = context.workload.start is not None or context.workload.end is not None
+        self._is_open = has_window and not demultiplexer.has_hosts
         self._plans: dict[int, tuple[SignatureReader, str, bool]] = {}
         self._kinds: dict[tuple[object, ...], _Kind | None] = {}
         self._writers: dict[bytes, _Writer | None] = {}
@@ -161,6 +164,8 @@ class Express:
         self._serial = 0
         self._knows_all = True
         self._last: bytes | None = None
+        self._shown: bytes | None = None
+        self._before: dict[int, bytes | None] = {}
 
     def take(self, segment: Segment) -> Left:
         """Count the plain hits of a segment; return the others, each signature once a line."""
@@ -170,9 +175,11 @@ class Express:
         seen: list[int] = []
         frame: Frame | None = None
         raw = b""
+        before: bytes | None = None
         place: tuple[int, int, int] | None = None
         alone = False
         hits = segment.hits
+        self._before = {}
         for number, (end, index) in enumerate(hits):
             if end > stop:
                 start = data.rfind(b"\n", 0, end) + 1
@@ -181,6 +188,7 @@ class Express:
                     stop = limit
                 seen = [index]
                 raw = data[start:stop]
+                before = self._last
                 frame = self._frame(raw)
                 place = None
                 if frame is not None and frame[1] is UNDATED:
@@ -194,6 +202,7 @@ class Express:
             known = self._find(index, raw, frame, alone=alone) if frame is not None else None
             if known is None or frame is None:
                 left.append((start, stop, index, end))
+                self._before[start] = before
             elif known is not _NOTHING:
                 line, offset, length = place = place or segment.locate(start, stop)
                 _, shape, stamp = frame
@@ -363,11 +372,12 @@ class Express:
         for kept in (self._known, self._kinds, self._writers):
             kept.clear()
 
-    def catch_up(self) -> None:
-        """Show the stamp reader the last line put off: its date anchors bare times of day."""
-        if self._last is not None:
-            text = self._last.decode()
-            self._last = None
+    def catch_up(self, start: int) -> None:
+        """Show the stamp reader the last line put off before `start`: it anchors times of day."""
+        raw = self._before.get(start)
+        if raw is not None and raw is not self._shown:
+            self._shown = raw
+            text = raw.decode()
             self.stamps.read(text, self._demultiplexer.read(text).body)
 
 

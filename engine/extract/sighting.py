@@ -156,10 +156,9 @@ class SegmentScan:
         if self._stamps.wants_boot_time:
             self._learn_boot_time(segment)
         left = self._express.take(segment) if segment.hits else []
-        if left:
-            self._express.catch_up()
         for start, grouped in groupby(left, key=itemgetter(0)):
             hits = [(index, end, stop) for _, stop, index, end in grouped]
+            self._express.catch_up(start)
             line = Line(segment, start, hits[0][2])
             identity: Identity | None = None
             for index, end, _ in sorted(hits):
