@@ -2,9 +2,9 @@
 
 from typing import Final
 
-RESERVED: Final = frozenset({"bundles", "context", "map-runs"})
-"""First key segments that are no tenant: callers' bundles, context events, and Step Functions' own
-results."""
+RESERVED: Final = frozenset({"bundles", "context", "map-runs", "rules"})
+"""First key segments that are no tenant: callers' bundles, context events, Step Functions' own
+results, and the site's rules."""
 
 
 def event_key(attempt_key: str, event_digest: str) -> str:

@@ -24,6 +24,10 @@ class ObjectRefusedError(ConnectorError):
     """The bucket refuses the request and a retry will not help."""
 
 
+class ObjectChangedError(ConnectorError):
+    """An object is no longer what was listed."""
+
+
 class ObjectConflictError(ConnectorError):
     """Another content is already stored under a key that is written once."""
 
@@ -35,6 +39,15 @@ class StoredObject:
     key: str
     version: str | None
     sha256: str
+
+
+@dataclass(slots=True, frozen=True)
+class ListedObject:
+    """An object as a listing tells of it; the ETag changes with its content."""
+
+    key: str
+    size: int
+    etag: str
 
 
 @dataclass(slots=True, frozen=True)
@@ -83,6 +96,16 @@ class ObjectStore:
         digest = "sha256:" + hashlib.sha256(body).hexdigest()
         return body, StoredObject(key, answer.get("VersionId"), digest)
 
+    def get_listed(self, listed: ListedObject) -> bytes:
+        """Return the bytes that were listed; raises `ObjectChangedError` where others are there."""
+        try:
+            answer = self.client.get_object(Bucket=self.bucket, Key=listed.key, IfMatch=listed.etag)
+            return answer["Body"].read()
+        except AWS_ERRORS as error:
+            if error_code(error) in _EXISTS:
+                raise ObjectChangedError(f"{self.uri(listed.key)} was changed") from error
+            self._refuse(error, "read", listed.key)
+
     def open(self, key: str) -> BlobReader:
         """Open an object for reading in pieces; raises `ObjectMissingError`."""
         try:
@@ -92,12 +115,17 @@ class ObjectStore:
 
     def list_objects(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield `(key, size)` of every object below `prefix`, sorted by key."""
+        for each in self.list_versions(prefix):
+            yield each.key, each.size
+
+    def list_versions(self, prefix: str) -> Iterator[ListedObject]:
+        """Yield every object below `prefix` with its ETag, sorted by key."""
         try:
             for page in self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=prefix
             ):
                 for entry in page.get("Contents", []):
-                    yield entry["Key"], entry["Size"]
+                    yield ListedObject(entry["Key"], entry["Size"], entry["ETag"])
         except AWS_ERRORS as error:
             self._refuse(error, "list", prefix)
 

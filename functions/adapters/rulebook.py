@@ -24,9 +24,29 @@ def shipped_rulebook() -> Rulebook:
 @cache
 def shipped_scanner() -> Scanner:
     """Return the automaton of the shipped rules, compiled at build time or once a machine."""
+    return _build(shipped_rulebook())
+
+
+class ScannerKeeper:
+    """The scanner of the book that was asked for last, and that of the shipped rules."""
+
+    def __init__(self) -> None:
+        self._held: tuple[str, Scanner] | None = None
+
+    def scanner_of(self, book: Rulebook) -> Scanner:
+        """Return the automaton of `book`; another book's is compiled once a process."""
+        if book.extraction_digest == shipped_rulebook().extraction_digest:
+            return shipped_scanner()
+        if self._held is None or self._held[0] != book.extraction_digest:
+            self._held = (book.extraction_digest, _build(book))
+        return self._held[1]
+
+
+scanners: Final = ScannerKeeper()
+
+
+def _build(book: Rulebook) -> Scanner:
     keep = Path(
         os.environ.get("AUTOMATA_FOLDER") or Path(tempfile.gettempdir()) / "rootrank-automata"
     )
-    return build_scanner(
-        shipped_rulebook(), shelf=FolderShelf(keep, shipped=(_SHIPPED / AUTOMATA,))
-    )
+    return build_scanner(book, shelf=FolderShelf(keep, shipped=(_SHIPPED / AUTOMATA,)))

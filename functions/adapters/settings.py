@@ -22,6 +22,7 @@ class Settings:
     grace_seconds: int
     result_days: int
     rules_artifact: str | None
+    site_rules: str = ""
 
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
@@ -35,6 +36,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         grace_seconds=int(env.get("GRACE_SECONDS", "300")),
         result_days=int(env.get("RESULT_DAYS", "400")),
         rules_artifact=env.get("RULES_ARTIFACT"),
+        site_rules=env.get("SITE_RULES", ""),
     )
 
 

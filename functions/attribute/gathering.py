@@ -19,6 +19,7 @@ from engine.model.verdict import HistoryEntry
 from engine.rulebook.book import Rulebook
 from functions.adapters.keys import collected_prefix, report_key
 from functions.adapters.object_store import ObjectMissingError, ObjectStore
+from functions.adapters.site_rules import CONNECTOR as SITE_RULES
 from functions.attribute.undescribed import reported_losses, with_window
 from functions.collect.receipt import Receipt
 from functions.scope.planning import windows_of
@@ -197,6 +198,11 @@ def _missing_report(item: PlanItem, plan: Plan, reason: str) -> Report:
     return _failure(item.connector, item.shard, reason, plan).model_copy(
         update={"item_id": item.item_id, "source": item.source}
     )
+
+
+def rules_report(trouble: str, plan: Plan) -> Report:
+    """Return the report about a site's rules that could not be used."""
+    return _failure(SITE_RULES, "rules", trouble, plan)
 
 
 def _failure(connector: str, shard: str, reason: str, plan: Plan) -> Report:

@@ -13,7 +13,8 @@ from engine.pipeline import attribute as judge_case
 from functions.adapters.metering import emit
 from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import connect
-from functions.attribute.judging import AttributeTask, Judging
+from functions.adapters.site_rules import site_rules
+from functions.attribute.judging import PATIENT_RETRIES, AttributeTask, Judging
 from functions.attribute.publishing import PublishTask, announce
 from functions.collect.pace import collect_rarely
 from functions.scope.claiming import Claims
@@ -27,11 +28,18 @@ def attribute(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     task = parse(event=event, model=AttributeTask)
     services = connect()
     started = time.monotonic()
+    rules = site_rules.over(
+        shipped_rulebook(),
+        services.store,
+        prefix=services.settings.site_rules,
+        is_patient=task.retry_count < PATIENT_RETRIES,
+    )
     judging = Judging(
         claims=Claims(services.store, services.table, services.workflow),
         store=services.store,
         table=services.table,
-        book=shipped_rulebook(),
+        book=rules.book,
+        rules_trouble=rules.trouble,
         attribute=judge_case,
         now=lambda: datetime.now(UTC),
         grace_seconds=services.settings.grace_seconds,

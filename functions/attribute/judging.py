@@ -33,7 +33,7 @@ from functions.adapters.results_table import (
     RevisionConflictError,
     RevisionItems,
 )
-from functions.attribute.gathering import Gathering
+from functions.attribute.gathering import Gathering, rules_report
 from functions.attribute.revision import (
     changed_fields,
     index_keys,
@@ -88,6 +88,7 @@ class Judging:
     now: Callable[[], datetime]
     grace_seconds: int
     result_days: int
+    rules_trouble: str | None = None
 
     def judge(self, task: AttributeTask) -> tuple[Judged, Verdict]:
         """Attribute one collection; the same task again finds its revision already there."""
@@ -98,6 +99,8 @@ class Judging:
         plans, entry = self._plans(task, scope)
         gathering = Gathering(self.store, self.book, task.retry_count < PATIENT_RETRIES)
         gathered = gathering.gather(plans, entry, task.workflow)
+        if self.rules_trouble is not None:
+            gathered.reports.append(rules_report(self.rules_trouble, plans[0]))
         case = gathered.case(detection_signal=scope.detection_signal)
         manifest = gathered.manifest(task.collection)
         body = canonical_json(manifest.model_dump(mode="json"))

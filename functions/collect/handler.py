@@ -8,11 +8,12 @@ from aws_lambda_powertools.utilities.parser import parse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.adapters.metering import emit
-from functions.adapters.rulebook import shipped_rulebook, shipped_scanner
+from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.adapters.services import connect
 from functions.adapters.site_file import site_connector, site_redactor
+from functions.adapters.site_rules import site_rules
 from functions.collect.pace import collect_rarely
-from functions.collect.running import CollectTask, Running
+from functions.collect.running import PATIENT_RETRIES, CollectTask, Running
 
 logger = Logger(service="rootrank")
 collect_rarely()
@@ -25,10 +26,17 @@ def collect(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     task = parse(event=event, model=CollectTask)
     started = time.monotonic()
     seconds = max(1, (context.get_remaining_time_in_millis() - _RESERVE_MS) // 1000)
-    running = Running(
-        connect().store,
+    services = connect()
+    book = site_rules.over(
         shipped_rulebook(),
-        shipped_scanner(),
+        services.store,
+        prefix=services.settings.site_rules,
+        is_patient=task.retry_count < PATIENT_RETRIES,
+    ).book
+    running = Running(
+        services.store,
+        book,
+        scanners.scanner_of(book),
         time.monotonic,
         site_connector,
         site_redactor(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -23,10 +24,12 @@ from connectors.site import SiteError
 from engine.model.plan import Plan, PlanItem
 from engine.model.verdict import EvidenceRequest
 from engine.model.workload import Workload
+from engine.rulebook.book import Rulebook
 from functions.adapters.metering import emit
 from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import Services, connect
 from functions.adapters.site_file import aws_outside, configured_site
+from functions.adapters.site_rules import site_rules
 from functions.scope.claiming import Claims
 from functions.scope.context import keep_context
 from functions.scope.planning import RuleDigests
@@ -72,12 +75,14 @@ def plan(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Make and store the plan of one collection."""
     task = parse(event=event, model=PlanTask)
     services = connect()
+    prefix = services.settings.site_rules
+    book = site_rules.over(shipped_rulebook(), services.store, prefix=prefix).book
     scoping = Scoping(
         _claims(services),
         services.store,
         services.table,
-        lambda: RuleDigests.of(shipped_rulebook()),
-        _site_items,
+        lambda: RuleDigests.of(book),
+        partial(_site_items, book),
         _ask_scheduler,
     )
     scoped = scoping.scope(task)
@@ -86,7 +91,9 @@ def plan(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     return asdict(scoped)
 
 
-def _site_items(plan: Plan, requests: Sequence[EvidenceRequest]) -> Sequence[PlanItem]:
+def _site_items(
+    book: Rulebook, plan: Plan, requests: Sequence[EvidenceRequest]
+) -> Sequence[PlanItem]:
     try:
         site = configured_site()
     except SiteError as error:
@@ -100,7 +107,7 @@ def _site_items(plan: Plan, requests: Sequence[EvidenceRequest]) -> Sequence[Pla
     return asked + telemetry_items(
         cluster,
         plan.workload,
-        book=shipped_rulebook(),
+        book=book,
         windows=plan.windows,
         requests=requests,
         collection=plan.collection,

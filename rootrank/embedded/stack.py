@@ -226,12 +226,13 @@ def _deploy(types: frozenset[str]) -> Resources:
     # The same names every time, so that locations in stored documents stay true.
     mock_random.seed(0)
     cloudformation = boto3.client("cloudformation")
-    body = cut_down(translate(read_template(), _PARAMETERS), types)
+    parameters = _PARAMETERS | {"SiteRulesPrefix": os.environ.get("SITE_RULES", "")}
+    body = cut_down(translate(read_template(), parameters), types)
     cloudformation.create_stack(
         StackName=STACK_NAME,
         TemplateBody=json.dumps(body),
         Parameters=[
-            {"ParameterKey": key, "ParameterValue": value} for key, value in _PARAMETERS.items()
+            {"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()
         ],
         Capabilities=["CAPABILITY_IAM"],
     )

@@ -4,6 +4,7 @@ import copy
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -172,6 +173,51 @@ def test_the_functions_live_as_long_as_their_states_wait(stack: dict[str, Any]) 
     }
     for name, state in waits.items():
         assert functions[name]["Timeout"] < state["TimeoutSeconds"]
+
+
+def _allowed(stack: dict[str, Any], role: str, action: str) -> list[dict[str, Any]]:
+    return [
+        statement
+        for name, statement in statements(stack)
+        if name == role
+        and action in ([taken] if isinstance(taken := statement["Action"], str) else taken)
+    ]
+
+
+def test_site_rules_are_off_until_a_prefix_below_rules_is_named(stack: dict[str, Any]) -> None:
+    parameter = stack["Parameters"]["SiteRulesPrefix"]
+    assert parameter["Default"] == ""
+    for value, fits in {
+        "": True, "rules/": True, "rules/site-a/": True, "rules": False, "bundles/": False,
+        "rules//": False, "rules/../": False, "/rules/": False,
+    }.items():  # fmt: skip
+        assert bool(re.fullmatch(parameter["AllowedPattern"], value)) is fits, value
+    for name in ("ScopePlanFunction", "CollectFunction", "AttributeFunction"):
+        variables = of_type(stack, "AWS::Lambda::Function")[name]["Environment"]["Variables"]
+        assert variables["SITE_RULES"] == {"Ref": "SiteRulesPrefix"}
+
+
+@pytest.mark.parametrize("name", ["ScopePlan", "Collect", "Attribute"])
+def test_who_works_with_rules_may_read_the_sites_own(stack: dict[str, Any], name: str) -> None:
+    role = f"{name}FunctionRole"
+    readable = json.dumps([each["Resource"] for each in _allowed(stack, role, "s3:GetObject")])
+    assert "${Bucket.Arn}/rules/*" in readable or '"${Bucket.Arn}/*"' in readable
+    (listing,) = _allowed(stack, role, "s3:ListBucket")
+    if name == "Collect":
+        assert listing["Condition"] == {"StringLike": {"s3:prefix": ["bundles/*", "rules/*"]}}
+
+
+def test_nobody_else_reads_site_rules_and_nobody_writes_them(stack: dict[str, Any]) -> None:
+    for role in of_type(stack, "AWS::IAM::Role"):
+        written = json.dumps([each["Resource"] for each in _allowed(stack, role, "s3:PutObject")])
+        assert "rules/" not in written, role
+        assert '"${Bucket.Arn}/*"' not in written, role
+    readers = {
+        role
+        for role in of_type(stack, "AWS::IAM::Role")
+        if "/rules/*" in json.dumps([e["Resource"] for e in _allowed(stack, role, "s3:GetObject")])
+    }
+    assert readers == {"ScopePlanFunctionRole", "CollectFunctionRole"}
 
 
 def test_the_linter_has_nothing_to_say() -> None:
