@@ -100,7 +100,7 @@ def install(folder: Path, endpoint: str, listen: str) -> tuple[str, ...]:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One cluster for all tests: its jobs run beside each other."""
     with ExitStack() as stack:
