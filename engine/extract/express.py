@@ -316,7 +316,7 @@ class Express:
         reader = self._scanner.reader(index)
         signature = reader.signature
         reads_blocks = signature.block is not None
-        if signature.block not in (None, "python_traceback"):
+        if signature.block not in (None, "python_traceback") or reader.looks_at_block:
             return reader, "in full", False
         if not reader.reads_groups_alone:
             return reader, "text", reads_blocks

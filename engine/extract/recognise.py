@@ -1,6 +1,7 @@
 """One signature on one line: confirm, capture, and look the code up in its family's table."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,6 +40,9 @@ class SignatureReader:
         pattern = re.compile(signature.extract, flags)
         self._search = pattern.search
         self._unless = [re.compile(pattern, flags) for pattern in signature.unless]
+        self._has = [re.compile(pattern, flags) for pattern in signature.block_has]
+        self._lacks = [re.compile(pattern, flags) for pattern in signature.block_lacks]
+        self.looks_at_block = bool(self._has or self._lacks)
         self._rows = [_row(case) for case in signature.family]
         self._rows_of: dict[str, list[_Row]] = {}
         for row in self._rows:
@@ -59,6 +63,12 @@ class SignatureReader:
         """The captures that symptom, entity and identity depend on; None without a match."""
         match = self._search(text)
         return None if match is None else tuple([match[number] for number in self._decisive])
+
+    def holds_in(self, lines: Sequence[str]) -> bool:
+        """Whether the block with these `lines` (none: a line alone) is one it means."""
+        if self._has and not any(each.search(line) for each in self._has for line in lines):
+            return False
+        return not any(each.search(line) for each in self._lacks for line in lines)
 
     def read(self, text: str) -> Reading | None:
         """Return what `text` says, None where the signature does not hold."""

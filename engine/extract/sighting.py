@@ -191,6 +191,8 @@ class SegmentScan:
         block = self._block(kind, line) if kind else None
         if kind == "python_traceback" and self._is_swallowed(line, identity):
             return
+        if not self._holds_in_block(reader, line):
+            return
         if (
             reader.signature.rule in self._generic
             and HEADER not in line.text
@@ -286,9 +288,17 @@ class SegmentScan:
             if reading is None:
                 continue
             meaning = symptoms.get(reading.symptom)
-            if meaning is None or meaning.role not in _MUTE_ROLES:
+            is_mute = meaning is not None and meaning.role in _MUTE_ROLES
+            if not is_mute and self._holds_in_block(reader, line):
                 return True
         return False
+
+    def _holds_in_block(self, reader: SignatureReader, line: Line) -> bool:
+        if not reader.looks_at_block:
+            return True
+        kind = reader.signature.block
+        block = self._block(kind, line) if kind else None
+        return reader.holds_in([item.text for item in block.lines] if block else [])
 
     def _count(
         self,

@@ -87,6 +87,8 @@ class SignatureDef:
     onset: OnsetTimer | None
     family_key: str | None = None
     family: tuple[FamilyCase, ...] = ()
+    block_has: tuple[str, ...] = ()
+    block_lacks: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)

@@ -86,6 +86,10 @@ def _expressions(document: Rule) -> Iterator[tuple[Loc, str]]:
             yield (*loc, "extract"), signature.extract
         for number, text in enumerate(signature.unless):
             yield (*loc, "unless", number), text
+        for number, text in enumerate(signature.block_has):
+            yield (*loc, "block_has", number), text
+        for number, text in enumerate(signature.block_lacks):
+            yield (*loc, "block_lacks", number), text
 
 
 def _syntax_error(text: str) -> str | None:
@@ -242,6 +246,10 @@ def _check_fields(placed: _Placed) -> Iterator[Problem]:
             f"block: unknown block {signature.block!r}{suggest(signature.block, BLOCK_FIELDS)}"
         )
         yield placed.problem("block", message=message)
+    for key in ("block_has", "block_lacks"):
+        if getattr(signature, key) and signature.block is None:
+            message = f"{key}: there is no block to look at; name one with `block:`"
+            yield placed.problem(key, message=message)
     fields = captures | set(signature.set) | BLOCK_FIELDS.get(signature.block or "", frozenset())
     document = placed.document
     family_key = (document.key,) if isinstance(document, FamilyRule) else ()

@@ -134,6 +134,8 @@ def signature_def(
         onset=_onset(signature.onset),
         family_key=family.key if family else None,
         family=tuple(_family_case(row) for row in family.rows) if family else (),
+        block_has=tuple(signature.block_has),
+        block_lacks=tuple(signature.block_lacks),
     )
 
 

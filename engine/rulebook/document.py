@@ -83,6 +83,8 @@ class Signature(StrictDocument):
     with a reserved name fill the entity (see docs/rules.md). `identity` groups are part of the
     fold key. `proves_from`: from other trusts the line is kept as observed and proves nothing.
     `when` restricts captured values: all listed groups must have one of the listed values.
+    `block_has` and `block_lacks` look at the lines of the block: one must hold an expression, or
+    none may.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")] = "main"
@@ -96,6 +98,8 @@ class Signature(StrictDocument):
     when: dict[str, Annotated[tuple[str, ...], Listed]] = Field(default={})
     unless: Annotated[tuple[str, ...], Listed] = ()
     block: str | None = None
+    block_has: Annotated[tuple[str, ...], Listed] = ()
+    block_lacks: Annotated[tuple[str, ...], Listed] = ()
     set: dict[str, str] = Field(default={})
     onset: Onset | None = None
     samples: Annotated[tuple[str, ...], Listed]

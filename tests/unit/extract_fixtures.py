@@ -65,6 +65,10 @@ SIGNATURES = (
     signature(10, "app/notice", "custom failure notice", "notice", block="multiline"),
     signature(11, "slurm/job", r"^slurm\.job .*state=(?P<state>NODE_FAIL)", "node_failed",
               sources=("scheduler",)),
+    signature(12, "ops/settings", "JSONDecodeError: ", "settings_broken",
+              block="python_traceback", block_has=(", in read_settings",)),
+    signature(13, "data/sample", "JSONDecodeError: ", "sample_broken",
+              block="python_traceback", block_lacks=(", in read_settings",)),
 )  # fmt: skip
 
 BOOK = Rulebook(

@@ -327,3 +327,21 @@ def test_a_long_block_keeps_its_head_and_its_tail() -> None:
     assert kept[0].startswith("Traceback")
     assert kept[-1] == "RecursionError: too deep"
     assert item.fields["frame_function"] == "f149"
+
+
+def _json_error(function: str) -> str:
+    return f"""\
+Traceback (most recent call last):
+  File "a.py", line 1, in {function}
+json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+"""
+
+
+def test_a_signature_can_ask_for_a_line_of_its_block() -> None:
+    assert sorted(by_symptom(_json_error("read_settings"))) == ["settings_broken"]
+    assert sorted(by_symptom(_json_error("read_sample"))) == ["sample_broken"]
+
+
+def test_a_line_outside_of_any_block_lacks_what_a_block_would_have() -> None:
+    found = by_symptom("json.decoder.JSONDecodeError: Expecting value: line 1 column 1\n")
+    assert sorted(found) == ["sample_broken"]
