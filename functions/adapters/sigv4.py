@@ -21,7 +21,13 @@ class Signer(AuthBase):
     service: str
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        """Return the request with its signature."""
+        """Return the request with its signature.
+
+        AWS signs a space as `%20`; the `+` that requests writes would be read as another text.
+        """
+        if request.url is not None:
+            address, mark, query = request.url.partition("?")
+            request.url = address + mark + query.replace("+", "%20")
         signed = AWSRequest(method=request.method, url=request.url, data=request.body or b"")
         SigV4Auth(self.credentials, self.service, self.region).add_auth(signed)
         for name, value in signed.headers.items():
