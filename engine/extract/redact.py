@@ -78,12 +78,32 @@ _EMAIL: Final = re.compile(  # ada.lovelace@example.org
 _HOME: Final = re.compile(  # /home/ada/train.py, /Users/ada, /nfs/home/ada/x
     r"/(?:home|Users|homes)/(?!\[redacted\])([^/\s\"':,;)\]]{1,64})"
 )
+_VARIABLE: Final = re.compile(  # REGISTRY_AUTH=x, SENTRY_DSN=x, as environments and scripts write
+    r"(?<![\w\-])([A-Z][A-Z0-9_]{0,60}_(?:KEY|AUTH|PASS|PWD|PAT|CREDS?|DSN|COOKIE|SALT|SIG)[\"']?"
+    rf"\s{{0,3}}[=:]\s{{0,3}})(?!\[redacted\])({_VALUE})"
+)
+_AUTH: Final = re.compile(  # "auth": "dXNlcjpwYXNz" of Docker, _auth=dXNlcjpwYXNz of npm
+    r"((?<![\w\-])(?:\"auth\"\s{0,3}:\s{0,3}\"|_auth\s{0,3}=\s{0,3}))([A-Za-z0-9+/=_\-]{8,4096})"
+)
+_COMMAND: Final = re.compile(  # mysql -u root -pX, sshpass -p X, docker login -p X, redis-cli -a X
+    r"(?<![\w.])((?:(?:mysql|mariadb)[\w\-]{0,12}\b[^\n|;&]{0,300}?\s-p(?=\S)"
+    r"|(?:sshpass\s{1,3}|(?:mongo\w{0,8}|(?:docker|podman|helm|oras|skopeo)\s[^\n|;&]{0,60}?login)\b"
+    r"[^\n|;&]{0,300}?\s)-p\s{0,3}"
+    r"|redis-cli\b[^\n|;&]{0,300}?\s-a\s{1,3}"
+    r"|(?:curl|wget|http)\b[^\n|;&]{0,600}?\s(?:-u|--user|--proxy-user)[\s=]{0,3}"
+    r"[\"']?[^\s:\"'|;&]{1,128}:"
+    r"|smbclient\b[^\n|;&]{0,300}?\s-U\s{0,3}[\"']?[^\s%\"']{1,128}%"
+    r"|machine\s{1,3}\S{1,255}\s{1,3}login\s{1,3}\S{1,128}\s{1,3}password\s{1,3}"
+    r"|-pass(?:in|out)?\s{1,3}pass:))"
+    rf"(?!\[redacted\])({_VALUE})"
+)
 _HINTS: Final = (  # in lower case; most excerpts hold none of them
-    "passw", "passphr", "secret", "key", "credential", "token", "pwd", "bearer", "basic ", "://",
+    "secret", "key", "credential", "token", "pwd", "bearer", "basic ", "://",
     "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "akia", "asia", "agpa",
     "aida", "aroa", "anpa", "sk-", "xox", "aiza", "ya29", "nvapi", "dop_v1", "npm_", "pypi-",
-    "sg.", "local-", "eyj", "private", "sig", "authorization", "cookie", "webhook", "hooks.",
-    "_pass", "-pass",
+    "sg.", "local-", "eyj", "private", "sig", "cookie", "webhook", "hooks.",
+    "auth", "mysql", "mariadb", "mongo", "login", "redis-cli", "curl", "wget",
+    "http", "smbclient", "pass", "_pat", "_cred", "_dsn", "_salt",
 )  # fmt: skip
 
 
@@ -130,6 +150,9 @@ class Redactor:
         text = _URL_USER_TOKEN.sub(rf"\1{MASK}@", text)
         text = _SIGNED_URL.sub(rf"\1{MASK}", text)
         text = _WANDB.sub(rf"\1{MASK}", text)
+        text = _COMMAND.sub(_mask_value, text)
+        text = _AUTH.sub(rf"\1{MASK}", text)
+        text = _VARIABLE.sub(_mask_value, text)
         text = _FLAG.sub(_mask_value, text)
         return _ASSIGNED.sub(_mask_value, text)
 

@@ -34,6 +34,23 @@ REDACT = Redactor().text
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIEsecret\n-----END RSA PRIVATE KEY-----", "MIIE"),
         ("wandb: login key 0123456789abcdef0123456789abcdef01234567", "0123456789abcdef"),
         ("https://s3/x?X-Amz-Signature=abcdef0123&X=1", "abcdef0123"),
+        ("mysql -h db -u root -phunter22 metrics", "hunter22"),
+        ("mysqldump --single-transaction -p'hunter 22' metrics", "hunter 22"),
+        ("sshpass -p hunter22 ssh n1", "hunter22"),
+        ("docker login registry.example -u ada -p hunter22", "hunter22"),
+        ("redis-cli -h cache -a hunter22 PING", "hunter22"),
+        ("curl -s -u ada:hunter22 https://artifacts.example/x", "hunter22"),
+        ("smbclient //nas/data -U ada%hunter22", "hunter22"),
+        ("openssl enc -d -pass pass:hunter22 -in x", "hunter22"),
+        ("machine git.example login ada password hunter22", "hunter22"),
+        ("REGISTRY_AUTH=hunter22", "hunter22"),
+        ("export ARTIFACTORY_AUTH='hunter22'", "hunter22"),
+        ('declare -x NPM_PASS="hunter22"', "hunter22"),
+        ("SENTRY_DSN=https://0123456789abcdef@sentry.example/3", "0123456789abcdef"),
+        ("STRIPE_KEY: pk_live_0123456789", "pk_live_0123456789"),
+        ('{"auths": {"reg": {"auth": "YWRhOmh1bnRlcjIy"}}}', "YWRhOmh1bnRlcjIy"),
+        ("_auth=YWRhOmh1bnRlcjIy", "YWRhOmh1bnRlcjIy"),
+        ("#SBATCH --export=ALL,DB_PASSWORD=hunter22,LR=1", "hunter22"),
     ],
 )
 def test_a_secret_is_masked(text: str, secret: str) -> None:
@@ -50,6 +67,12 @@ def test_a_secret_is_masked(text: str, secret: str) -> None:
         "RuntimeError: size mismatch for embed_tokens.weight: copying a param",
         "store key: default_pg/0//cuda//0",
         "hf_token=None",
+        "mysql -p metrics",
+        "mpirun -p 8 python train.py -pipeline",
+        "docker run -p 8080:80 image",
+        "PRIMARY_KEY=None",
+        "AuthType=auth/munge",
+        "curl: (7) Failed to connect to 10.0.0.1:443",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
@@ -59,7 +82,8 @@ def test_what_is_no_secret_stays(text: str) -> None:
 WORDS = st.sampled_from(
     ["password", "api_key", "token", "--secret", "=", ": ", " ", "'", '"', "[redacted]", "hunter2",
      "Bearer ", "https://", "u:p@h", "{", "}", ",", "AKIAIOSFODNN7EXAMPLE", "None", "&sig=abcdefg",
-     "-----BEGIN PRIVATE KEY-----", "\n", "wandb key "]
+     "-----BEGIN PRIVATE KEY-----", "\n", "wandb key ", "mysql -p", "curl -u a:", "REG_AUTH=",
+     '"auth": "', "redis-cli -a "]
 )  # fmt: skip
 
 
