@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from engine.model.observation import Observation, StreamSummary
 from engine.model.plan import Report, Window
 from engine.model.verdict import HistoryEntry
+from engine.model.vocabulary import Trust
 from engine.model.workload import Workload
 
 
@@ -14,7 +15,8 @@ class Case:
 
     `losses` are plain sentences about evidence that existed and could not be read (a poisoned
     line, an object that could not be fetched): they lower quality and show in the verdict.
-    `expected_sources` maps a source to the nodes it should have come from, for coverage.
+    `stated_by` is the trust of the workload's own state: an event on the bus is the platform's
+    word, what a caller of the REST service states is the caller's.
     """
 
     workload: Workload
@@ -26,3 +28,4 @@ class Case:
     losses: tuple[str, ...] = ()
     still_running: bool = False
     detection_signal: str | None = None
+    stated_by: Trust = "platform"

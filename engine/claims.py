@@ -34,7 +34,7 @@ def claim_observation(case: Case, claim: Claim, bounds: Bounds) -> Observation |
     sample = Sample(Origin(CLAIM_URI, 1, 0, len(text.encode())), when, text)
     return Observation(
         kind="record", symptom=claim.symptom, rule="engine", source="scheduler",
-        connector="workload", trust="platform", stream=CLAIM_URI, entity=Entity(), when=when,
+        connector="workload", trust=case.stated_by, stream=CLAIM_URI, entity=Entity(), when=when,
         count=1, first=sample, last=sample, fields={"state": claim.word, "by": claim.by},
     )  # fmt: skip
 

@@ -2,14 +2,12 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from aws_lambda_powertools import Logger
 from pydantic import Field
 
-from engine.case import Case
 from engine.model.canonical import canonical_json, digest
 from engine.model.contract import Document
 from engine.model.envelope import Envelope, read_envelope
@@ -34,6 +32,7 @@ from functions.adapters.results_table import (
     RevisionItems,
 )
 from functions.attribute.gathering import Gathering, rules_report
+from functions.attribute.isolation import Attribute, attribute_isolated
 from functions.attribute.revision import (
     changed_fields,
     index_keys,
@@ -44,10 +43,8 @@ from functions.attribute.revision import (
 )
 from functions.scope.admission import Scope
 from functions.scope.claiming import Claims
-from functions.scope.planning import WORKLOAD, RuleDigests, make_plan
+from functions.scope.planning import RuleDigests, make_plan
 from functions.scope.scoping import ClaimMissingError
-
-logger = Logger(service="rootrank", child=True)
 
 MAX_COLLECTIONS: Final = 2
 PATIENT_RETRIES: Final = 2
@@ -84,7 +81,7 @@ class Judging:
     store: ObjectStore
     table: ResultsTable
     book: Rulebook
-    attribute: Callable[[Case, Rulebook], Verdict]
+    attribute: Attribute
     now: Callable[[], datetime]
     grace_seconds: int
     result_days: int
@@ -109,35 +106,11 @@ class Judging:
         self.store.put_once(
             manifest_key(task.attempt_key, name, evidence_digest), body, content_type=_JSON
         )
-        verdict = self._attribute(case)
+        verdict = attribute_isolated(case, self.book, self.attribute)
         document = canonical_json(verdict.model_dump(mode="json"))
         where = verdict_key(task.attempt_key, verdict.attribution_id)
         self.store.put_once(where, document, content_type=_JSON)
         return self._record(task, verdict, evidence_digest), verdict
-
-    def _attribute(self, case: Case) -> Verdict:
-        """Run the engine; evidence on which it fails is set aside whole, and the verdict says so.
-
-        The engine isolates rules and observations itself. What gets past that would otherwise
-        fail in every retry, and the attempt would never get a verdict.
-        """
-        try:
-            return self.attribute(case, self.book)
-        except Exception as error:
-            logger.exception("the engine failed on the evidence")
-            reason = f"the engine failed on the evidence ({type(error).__name__})"
-            stated = [each for each in case.observations if each.connector == WORKLOAD]
-            reports = [
-                report
-                if report.connector == WORKLOAD
-                else report.model_copy(update={"status": "error", "reason": reason})
-                for report in case.reports
-            ]
-            losses = (*case.losses, reason)
-            bare = replace(
-                case, observations=stated, streams=[], reports=reports, losses=losses, history=()
-            )
-            return self.attribute(bare, self.book)
 
     def _plans(self, task: AttributeTask, scope: Scope) -> tuple[list[Plan], ManifestEntry]:
         plans: list[Plan] = []

@@ -26,6 +26,7 @@ from engine.model.moment import rfc3339, to_us
 from engine.model.observation import Entity, Observation, Origin, StreamSummary, When
 from engine.model.plan import PlanItem, Report
 from engine.model.stream import StreamLabel
+from engine.model.vocabulary import Trust
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
 from functions.scope.planning import WORKLOAD
@@ -165,13 +166,15 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}{place}: {str(error)[:200]}"
 
 
-def state_observations(workload: Workload, collecting: Collecting) -> list[Observation]:
+def state_observations(
+    workload: Workload, collecting: Collecting, *, stated_by: Trust = "platform"
+) -> list[Observation]:
     """Return what rules say of the scheduler's own words about the attempt."""
     text = state_line(workload)
     end = to_us(workload.end) if workload.end else None
     when = When() if end is None else When(end, end, "record", "scheduler")
     origin = Origin(_STATE_URI, 1, 0, len(text.encode()))
-    label = StreamLabel(_STATE_URI, "scheduler", "platform")
+    label = StreamLabel(_STATE_URI, "scheduler", stated_by)
     context = ExtractContext(
         book=collecting.book,
         scanner=collecting.scanner,
