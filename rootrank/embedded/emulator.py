@@ -235,3 +235,17 @@ def _refuse_redrive(_response: Any) -> Any:
 
 def _refuse_network(_session: Any, request: Any) -> Any:
     raise NetworkRefusedError(f"{request.method} {request.url} would leave this machine")
+
+
+def executions(machine_arn: str) -> list[tuple[str, str, str]]:
+    """Return arn, name and status of every execution of a machine.
+
+    Straight from moto: its `ListExecutions` spends more time on writing its answer than the
+    workflow on all of its states.
+    """
+    backend = stepfunctions_parser_backends[DEFAULT_ACCOUNT_ID][machine_arn.split(":")[3]]
+    machine: Any = backend.describe_state_machine(machine_arn)
+    return [
+        (each.exec_arn, each.name, each.exec_status.value if each.exec_status else "RUNNING")
+        for each in list(machine.executions)
+    ]

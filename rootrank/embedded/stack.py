@@ -14,7 +14,12 @@ from moto.moto_api._internal import mock_random
 
 from rootrank.embedded import state
 from rootrank.embedded.delivery import Delivery
-from rootrank.embedded.emulator import Invocation, emit_as_service, emulated_aws
+from rootrank.embedded.emulator import (
+    Invocation,
+    emit_as_service,
+    emulated_aws,
+    executions,
+)
 from rootrank.embedded.template import (
     STACK_TYPES,
     STORAGE_TYPES,
@@ -31,6 +36,10 @@ _DEFAULT_TIMEOUT_S: Final = 600.0
 
 Progress = Callable[[str, Mapping[str, Any]], None]
 """Called with what happened: `state`, `item`, `execution`, and its details."""
+
+
+def silent(_what: str, _details: Mapping[str, Any]) -> None:
+    """Tell nobody."""
 
 
 class WorkflowTimeoutError(RuntimeError):
@@ -141,32 +150,34 @@ class Stack:
         return taken
 
     def _follow(self) -> int:
-        client = self.client("stepfunctions")
-        listed = client.list_executions(stateMachineArn=self.resources.machine_arn)["executions"]
         running = 0
-        for execution in listed:
-            arn = execution["executionArn"]
+        for arn, name, status in executions(self.resources.machine_arn):
             if arn in self._known:
                 continue
-            over = execution["status"] != "RUNNING"
-            events = client.get_execution_history(executionArn=arn, maxResults=1000)["events"]
-            for event in events[self._told.get(arn, 0) :]:
-                details = event.get("stateEnteredEventDetails")
-                if details:
-                    self.on_progress("state", {"name": details["name"], "execution": arn})
-            self._told[arn] = len(events)
+            over = status != "RUNNING"
+            if self.on_progress is not silent:
+                self._tell_states(arn)
             if over:
                 self._known.add(arn)
-                if execution["status"] != "SUCCEEDED":
-                    self.failed.append(execution["name"])
-                self.on_progress("execution", {"status": execution["status"], "execution": arn})
+                if status != "SUCCEEDED":
+                    self.failed.append(name)
+                self.on_progress("execution", {"status": status, "execution": arn})
             running += not over
         return running
+
+    def _tell_states(self, arn: str) -> None:
+        client = self.client("stepfunctions")
+        events = client.get_execution_history(executionArn=arn, maxResults=1000)["events"]
+        for event in events[self._told.get(arn, 0) :]:
+            details = event.get("stateEnteredEventDetails")
+            if details:
+                self.on_progress("state", {"name": details["name"], "execution": arn})
+        self._told[arn] = len(events)
 
 
 @contextmanager
 def open_stack(
-    folder: Path, *, on_progress: Progress = lambda _what, _details: None
+    folder: Path, *, on_progress: Progress = silent
 ) -> Iterator[Stack]:
     """Stand the stack up over a state folder, and write the state back at the end."""
     log_path = folder / "functions.jsonl"
@@ -226,7 +237,10 @@ def _deploy(types: frozenset[str]) -> Resources:
     # The same names every time, so that locations in stored documents stay true.
     mock_random.seed(0)
     cloudformation = boto3.client("cloudformation")
-    parameters = _PARAMETERS | {"SiteRulesPrefix": os.environ.get("SITE_RULES", "")}
+    parameters = _PARAMETERS | {
+        "SiteRulesPrefix": os.environ.get("SITE_RULES", ""),
+        "Sources": os.environ.get("SOURCES", ""),
+    }
     body = cut_down(translate(read_template(), parameters), types)
     cloudformation.create_stack(
         StackName=STACK_NAME,
