@@ -32,8 +32,11 @@ _MAX_PAUSE_S: Final = 30.0
 _FIRST_PAUSE_S: Final = 0.5
 _TOLD: Final = 300
 """So many characters of an error answer are told."""
+_MAX_EXPLAINED: Final = 64 * 1024
 
 Params = Mapping[str, str | int]
+Explain = Callable[[int, bytes], ConnectorError | None]
+"""What a service means by a status and the body of its error answer, where it says it itself."""
 
 
 class AnswerTooLargeError(ConnectorError):
@@ -54,6 +57,7 @@ class HttpSource:
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     tries: int = 3
     max_bytes: int = MAX_ANSWER_BYTES
+    explain: Explain | None = None
 
     def get(self, path: str, params: Params | None = None) -> bytes:
         """Return a whole answer."""
@@ -116,8 +120,11 @@ class HttpSource:
 
     def _refuse(self, answer: httpx.Response, path: str) -> None:
         status = answer.status_code
-        told = _told(answer)
-        where = f"{self.what} {path}: HTTP {status}{told}"
+        body = _beginning(answer)
+        meant = None if self.explain is None else self.explain(status, body)
+        if meant is not None:
+            raise type(meant)(f"{self.what} {path}: HTTP {status}: {meant}")
+        where = f"{self.what} {path}: HTTP {status}{_told(body)}"
         if status == 429 or status >= 500:
             raise SourceBusyError(where, self._retry_after(answer))
         if status in (401, 403):
@@ -147,11 +154,20 @@ def read_json(body: bytes, what: str) -> Any:
         raise MalformedAnswerError(f"{what}: the answer is no JSON ({error})") from error
 
 
-def _told(answer: httpx.Response) -> str:
-    """Return the beginning of an error answer, on one line."""
+def _beginning(answer: httpx.Response) -> bytes:
+    """Return the beginning of an error answer; what came of one that breaks off."""
+    held = b""
     try:
-        body = next(answer.iter_bytes(4096), b"")
+        for piece in answer.iter_bytes(4096):
+            held += piece
+            if len(held) >= _MAX_EXPLAINED:
+                break
     except httpx.HTTPError:
-        return ""
-    text = " ".join(body.decode("utf-8", "replace").split())
+        pass
+    return held[:_MAX_EXPLAINED]
+
+
+def _told(body: bytes) -> str:
+    """Return the beginning of an error answer, on one line."""
+    text = " ".join(body[: 4 * _TOLD].decode("utf-8", "replace").split())
     return f" ({text[:_TOLD]})" if text else ""

@@ -22,6 +22,8 @@ _OVER: Final = frozenset(
 """Base states after which an attempt does not change, and what accounting says of requeued ones.
 Source: slurm.schedmd.com/job_state_codes.html"""
 _GPU = re.compile(r"(?:^|,)gres/gpu(?::[^=,]{1,64})?=(\d{1,6})")
+_GRES_GPU = re.compile(r"^gpu(?::[^:(]{1,64})?:(\d{1,6})(?:\(|$)")
+"""`gpu:h100:4(IDX:0-3)` or `gpu:4(IDX:0-3)`, one for each node."""
 _LATEST_S: Final = 4_102_444_800
 
 
@@ -85,6 +87,10 @@ def exit_code(value: Any) -> str:
         return f"{value >> 8 & 0xFF}:{value & 0x7F}" if 0 <= value < NO_VALUE else ""
     if not isinstance(value, Mapping):
         return ""
+    if "number" in value:
+        # 23.02's controller wraps the wait status like any number.
+        plain = number(value)
+        return "" if plain is None else exit_code(plain)
     code = number(value.get("return_code"))
     signal = value.get("signal")
     signal_id = None
@@ -128,3 +134,14 @@ def gpu_count(tres: Any) -> int | None:
     ]
     known = [count for count in counts if count is not None]
     return max(known) if known else None
+
+
+def gres_gpu_count(details: Any) -> int | None:
+    """Return the GPUs of the controller's `gres_detail`; None where it tells of none.
+
+    TRES hold GPUs only where the site tracks them (AccountingStorageTRES).
+    """
+    if not isinstance(details, list):
+        return None
+    counts = [int(match[1]) for match in map(_GRES_GPU.match, map(str, details)) if match]
+    return sum(counts) or None

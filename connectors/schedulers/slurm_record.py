@@ -136,7 +136,8 @@ def _json_job(job: Mapping[str, Any], cluster: str) -> Attempt | None:
         restarts=fields.number(job.get("restart_cnt")),
         reason=reason,
         failed=fields.node_list(job.get("failed_node")),
-        gpus=fields.gpu_count(job.get("tres", job.get("tres_alloc_str"))),
+        gpus=fields.gpu_count(job.get("tres", job.get("tres_alloc_str")))
+        or fields.gres_gpu_count(job.get("gres_detail")),
         stdout=job.get("stdout_expanded") or job.get("stdout") or job.get("standard_output"),
         stderr=job.get("stderr_expanded") or job.get("stderr") or job.get("standard_error"),
     )

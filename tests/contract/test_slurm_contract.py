@@ -1,8 +1,7 @@
 """Slurm keeps to the connector contract, through its programs and through slurmrestd."""
 
-import json
-
-import httpx
+import pytest
+import slurmrestd
 from connector_contract import SECRET, ConnectorContract
 
 from connectors.command import CommandFailedError
@@ -68,43 +67,25 @@ class TestSlurmRest(Slurm):
     # The version is asked for first, and again in every run.
     requests_a_run = 2
 
+    @pytest.fixture(autouse=True)
+    def _server(self):
+        with slurmrestd.serving(39, 40, 41, token=SECRET) as server:
+            server.nodes = [slurmrestd.Node("n1", ("IDLE",)), slurmrestd.Node("n2", ("DOWN",))]
+            self.server = server
+            yield
+
     def make(self, fault):
+        server = self.server
+        server.jobs = [slurmrestd.Job(7, "FAILED", code=1, held=fault != "one_absent")]
+        busy = slurmrestd.Fault("/slurm/v0.0.41/job/7", 503, headers={"Retry-After": "1"})
+        server.faults = [busy] if fault == "one_busy" else []
+        url = "http://127.0.0.1:1" if fault == "down" else server.url
         yaml = (
-            "version: 1\nclusters:\n  - name: c\n    slurm:\n      kind: rest\n"
-            "      url: http://slurm:6820\n      user: ann\n      token: {env: TOKEN}\n"
+            f"version: 1\nclusters:\n  - name: c\n    slurm:\n      kind: rest\n"
+            f"      url: {url}\n      user: ann\n      token: {{env: TOKEN}}\n"
         )
-
-        def answer(request):
-            assert request.headers["x-slurm-user-token"] == SECRET
-            path = request.url.path
-            if fault == "down":
-                raise httpx.ConnectError("refused")
-            if fault == "refused":
-                return httpx.Response(401, text="Authentication failure")
-            if path == "/openapi/v3":
-                paths = {f"/slurmdb/v0.0.{n}/job/{{job_id}}": {} for n in (39, 40, 41)}
-                return httpx.Response(200, json={"paths": paths})
-            if path.endswith("/ping"):
-                meta = {"slurm": {"release": "24.05.4"}}
-                return httpx.Response(200, json={"meta": meta, "pings": [{"pinged": "UP"}]})
-            if path == "/slurm/v0.0.41/job/7":
-                if fault == "one_absent":
-                    told = {"errors": [{"error_number": 2017, "error": "Invalid job id"}]}
-                    return httpx.Response(500, json=told)
-                if fault == "one_busy":
-                    return httpx.Response(503, text="try later", headers={"retry-after": "1"})
-                return httpx.Response(200, json={"jobs": [{"job_id": 7}]})
-            if path == "/slurmdb/v0.0.41/job/7":
-                return httpx.Response(200, json={"jobs": [{"job_id": 7, "nodes": "n[1-2]"}]})
-            name = path.rsplit("/", 1)[1]
-            return httpx.Response(200, json={"nodes": [{"name": name, "state": ["IDLE"]}]})
-
-        outside = Outside(
-            environment={"TOKEN": SECRET},
-            transport=httpx.MockTransport(answer),
-            clock=lambda: 0.0,
-            pause=lambda _s: None,
-        )
+        token = "wrong" if fault == "refused" else SECRET
+        outside = Outside(environment={"TOKEN": token}, clock=lambda: 0.0, pause=lambda _s: None)
         return connector(yaml, outside)
 
     def item(self, **changes):
@@ -114,5 +95,6 @@ class TestSlurmRest(Slurm):
         return super().item(**changes)
 
     def test_the_newest_version_that_is_served_is_used(self):
-        body = json.loads(self.run().streams["slurm/accounting"])
-        assert body["jobs"][0]["job_id"] == 7
+        self.run()
+        assert "/slurmdb/v0.0.41/job/7" in self.server.seen
+        assert "/slurmdb/v0.0.40/job/7" not in self.server.seen

@@ -38,6 +38,11 @@ def has_memory_cgroup() -> bool:
     return Path("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists()
 
 
+def has_jwt() -> bool:
+    """Whether Slurm's JWT plugin is installed (slurm-wlm-jwt-plugin)."""
+    return any(Path("/usr/lib").glob("*/slurm-wlm/auth_jwt.so"))
+
+
 def free_ports(count: int) -> list[int]:
     """Return ports that nobody listens on now."""
     held = [socket.socket() for _ in range(count)]
@@ -109,13 +114,16 @@ class Cluster:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def start(self, name: str, argv: list[str], user: str | None = None) -> subprocess.Popen:
+    def start(
+        self, name: str, argv: list[str], user: str | None = None, **environment: str
+    ) -> subprocess.Popen:
         """Start one process in a group of its own, logging below `log/`."""
         if user is not None:
             argv = ["runuser", "-u", user, "--", *argv]
         with (self.folder / f"log/{name}.out").open("ab") as log:
             process = subprocess.Popen(
-                argv, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                argv, env=self.environment | environment, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log,
                 start_new_session=True, cwd=self.folder,
             )  # fmt: skip
         self.started.append(process)
@@ -125,6 +133,33 @@ class Cluster:
         """Start slurmctld and wait until it answers."""
         self.controller = self.start("slurmctld", ["slurmctld", "-D", "-i"], user="slurm")
         wait_for("slurmctld", lambda: "UP" in self.run("scontrol", "ping", check=False), 30)
+
+    def start_rest(self) -> str:
+        """Start slurmrestd on a socket file for users of this machine; returns its URL.
+
+        It refuses to run as root or as SlurmUser.
+        """
+        place = self.folder / "rest"
+        place.mkdir()
+        shutil.chown(place, "games", "games")
+        path = place / "socket"
+        self.start("rest", ["slurmrestd", "-a", "rest_auth/local", f"unix:{path}"], user="games")
+        wait_for("slurmrestd", path.exists, 20)
+        return f"unix:{path}"
+
+    def start_rest_with_tokens(self) -> str:
+        """Start slurmrestd on a port for holders of a JSON web token; returns its URL."""
+        (port,) = free_ports(1)
+        argv = ["slurmrestd", "-a", "rest_auth/jwt", f"127.0.0.1:{port}"]
+        # Its own default, which every request's token replaces (slurmrestd's manual page).
+        self.start("rest-jwt", argv, user="games", SLURM_JWT="daemon")
+        wait_for("slurmrestd", lambda: _listens(port), 20)
+        return f"http://127.0.0.1:{port}"
+
+    def token(self, user: str) -> str:
+        """Return a token of a user, as `scontrol token` makes it."""
+        text = self.run("scontrol", "token", f"username={user}", "lifespan=600")
+        return text.strip().removeprefix("SLURM_JWT=")
 
     def stop_controller(self) -> None:
         """Stop slurmctld; jobs go on running."""
@@ -294,6 +329,7 @@ class Cluster:
             f"AccountingStoragePort={dbd}",
             # The controller's connection to slurmdbd takes its munge socket from here.
             f"AccountingStoragePass={place}/munge/socket",
+            *self._token_lines(),
             *self.settings,
             *(
                 f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 "
@@ -315,9 +351,26 @@ class Cluster:
             f"PidFile={place}/run/slurmdbd.pid\nStorageType=accounting_storage/mysql\n"
             f"StorageHost=127.0.0.1\nStoragePort={self.database_port}\nStorageUser=slurm\n"
             "StoragePass=lab\nStorageLoc=slurm_acct_db\n"
+            + "".join(f"{line}\n" for line in self._token_lines())
         )
         shutil.chown(database, "slurm", "slurm")
         database.chmod(0o600)
+
+    def _token_lines(self) -> list[str]:
+        """Return the settings that let tokens in; the key is made once."""
+        if not has_jwt():
+            return []
+        key = self.folder / "state/jwt.key"
+        if not key.exists():
+            key.write_bytes(os.urandom(32))
+            shutil.chown(key, "slurm", "slurm")
+            key.chmod(0o600)
+        return ["AuthAltTypes=auth/jwt", f"AuthAltParameters=jwt_key={key}"]
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextlib.contextmanager

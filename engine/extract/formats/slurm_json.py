@@ -66,7 +66,7 @@ def _job(sheet: Sheet, document: JsonValue, job: dict[str, Any]) -> Iterator[Job
         id=_array_id(job, raw),
         raw_id=raw,
         state=state,
-        exit=exit_text(job.get("exit_code")),
+        exit=_accounted_exit(job.get("exit_code"), state),
         derived=exit_text(job.get("derived_exit_code")),
         start=sheet.at_epoch(number_of(time.get("start", job.get("start_time")))),
         end=sheet.at_epoch(number_of(time.get("end", job.get("end_time")))),
@@ -102,7 +102,7 @@ def _step(sheet: Sheet, document: JsonValue, step: dict[str, Any], job: JobRecor
         raw_id=job.raw_id,
         step=shown.rpartition(".")[2].lower() or "0",
         state=_state(step)[0],
-        exit=exit_text(step.get("exit_code")),
+        exit=_accounted_exit(step.get("exit_code"), _state(step)[0]),
         start=sheet.at_epoch(number_of(time.get("start"))),
         end=sheet.at_epoch(number_of(time.get("end"))),
         values={
@@ -127,6 +127,14 @@ def _state(record: dict[str, Any]) -> tuple[str, str]:
     if state.upper() == "CANCELLED" and isinstance(by, str | int) and by not in ("", -1):
         state = f"{state} by {by}"
     return state, str(reason or "")
+
+
+def _accounted_exit(value: Any, state: str) -> str:
+    """Return an exit code; none where it is the plain SUCCESS that 22.05 (v0.0.38) writes for a
+    job that failed with 3."""
+    given = as_dict(value)
+    is_plain = given.get("status") == "SUCCESS" and isinstance(given.get("return_code"), int)
+    return "" if is_plain and state.upper().startswith("FAILED") else exit_text(value)
 
 
 def exit_text(value: Any) -> str:
