@@ -47,7 +47,6 @@ soak: $(READY) ## seeded duplicate, reordering and fault runs on the embedded AW
 	@$(BIN)/python scripts/soak.py
 
 build: $(READY) ## the deployable artifact (needs the SAM command line)
-	@$(BIN)/rootrank rules compile -o build/compiled.json
 	@command -v sam >/dev/null || { echo "sam is not installed: pip install aws-sam-cli (in a venv of its own)" >&2; exit 1; }
 	@sam build
 

@@ -77,6 +77,22 @@ def cut_down(template: dict[str, Any], types: frozenset[str]) -> dict[str, Any]:
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Parameters": template.get("Parameters", {}),
-        "Resources": kept,
+        "Conditions": template.get("Conditions", {}),
+        "Resources": _unversioned(kept, template["Resources"]),
         "Outputs": {name: {"Value": {"Ref": name}} for name in sorted(kept)},
     }
+
+
+def _unversioned(value: Any, resources: dict[str, Any]) -> Any:
+    """Return `value` with functions where it names their versions and aliases.
+
+    There is one version of the code here, and moto knows no aliases.
+    """
+    if isinstance(value, list):
+        return [_unversioned(each, resources) for each in value]
+    if not isinstance(value, dict):
+        return value
+    named = resources.get(value["Ref"], {}) if set(value) == {"Ref"} else {}
+    if named.get("Type") in ("AWS::Lambda::Version", "AWS::Lambda::Alias"):
+        return {"Fn::GetAtt": [named["Properties"]["FunctionName"]["Ref"], "Arn"]}
+    return {key: _unversioned(each, resources) for key, each in value.items()}
