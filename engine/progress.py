@@ -11,9 +11,11 @@ from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST, or_future, or_past
 from engine.normalise import Bounds
 from engine.terminal import Claim
 
-# Silence that is not yet a stall: checkpoints, validation and logging intervals take minutes.
+# Silence that is not yet a stall: checkpoints, validation and logging intervals take minutes,
+# but none so many steps of a job that makes several a second.
 STALL_MIN_US = 30 * MINUTE_US
 STALL_STEPS = 20
+STALL_MANY_STEPS = 500
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,9 +71,12 @@ def read_progress(case: Case, bounds: Bounds) -> Progress:
             dated = True
             earliest, latest = max(earliest, low), max(latest, high)
             begin = or_past(stream.first.earliest_us)
+            first_step = or_past(stream.first_step_when.earliest_us)
+            if first_step == OPEN_PAST:
+                first_step = begin
             steps = stream.last_step - (stream.first_step or 0)
-            if begin != OPEN_PAST and steps > span_steps:
-                span_us, span_steps = low - begin, steps
+            if first_step != OPEN_PAST and steps > span_steps:
+                span_us, span_steps = low - first_step, steps
             if begin != OPEN_PAST and stream.bytes and "truncated" not in stream.flags:
                 # How long the program needs to fill its buffer with lines that nobody sees.
                 filling = (low - begin) * BUFFER_BYTES // stream.bytes
@@ -85,7 +90,8 @@ def read_progress(case: Case, bounds: Bounds) -> Progress:
         period = span_us // span_steps if span_steps else 0
         usual = _usual_silence(case, gap)
         pause = max(MINUTE_US, period, usual // 2)
-        stalled = gap > max(STALL_MIN_US, STALL_STEPS * period, usual)
+        least = min(STALL_MIN_US, STALL_MANY_STEPS * period) if period else STALL_MIN_US
+        stalled = gap > max(MINUTE_US, least, STALL_STEPS * period, usual)
         proven = stalled and held_us is not None and gap > min(held_us, LONG_SILENCE_US)
     if not dated:
         earliest, latest = OPEN_PAST, OPEN_FUTURE

@@ -49,6 +49,7 @@ class _Part:
     saw_progress: bool = False
     step_until: When | None = None  # the stamp below a step line that has none itself
     is_step_open: bool = False  # no stamp followed that line yet
+    first_step_when: When | None = None  # only where the line has a stamp itself
 
     def note_progress(self, when: When | None) -> None:
         """Remember when the last step was seen, between two stamps where it carries none."""
@@ -142,7 +143,7 @@ class Summariser:
         part.note_progress(when)
         part.last_step = step
         if part.first_step is None:
-            part.first_step = step
+            part.first_step, part.first_step_when = step, when
 
     def finish(
         self, writer: Writer, *, lines: int, size: int, truncated: bool
@@ -175,6 +176,7 @@ class Summariser:
                 last_step_when=_step_time(part, writer),
                 largest_gap_us=gap,
                 flags=flags,
+                first_step_when=writer.resolve(part.first_step_when or When()),
             )  # fmt: skip
 
         whole = _together(parts)
@@ -208,8 +210,11 @@ def _together(parts: Iterable[_Part]) -> _Part:
     whole.last_text = max(
         parts, key=lambda part: (_begins(part.last or When()), part.last_text), default=whole
     ).last_text
-    starts = [part.first_step for part in parts if part.first_step is not None]
-    whole.first_step = min(starts, default=None)
+    starts = [(part.first_step, part) for part in parts if part.first_step is not None]
+    if starts:
+        whole.first_step = min(step for step, _ in starts)
+        begun = [part.first_step_when or When() for _, part in starts]
+        whole.first_step_when = min(begun, key=_begins)
     moved = [part for part in parts if part.saw_progress]
     if moved:
         latest = max(
@@ -236,6 +241,7 @@ def _copy(part: _Part) -> _Part:
     return _Part(
         part.lines, part.bytes, part.first, part.last, part.last_text, part.first_step,
         part.last_step, part.step_when, part.saw_progress, part.step_until, part.is_step_open,
+        part.first_step_when,
     )  # fmt: skip
 
 

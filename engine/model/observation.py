@@ -144,6 +144,7 @@ class StreamSummary:
     largest_gap_us: int | None = None
     flags: tuple[str, ...] = ()
     kind: Literal["stream_summary"] = "stream_summary"
+    first_step_when: When = When()
 
 
 _observation_decoder = msgspec.json.Decoder(Observation)

@@ -483,6 +483,23 @@ def test_lines_that_a_buffer_may_hold_back_prove_no_stall():
     assert verdict.domain == "scheduler"
 
 
+def cancelled_after(minutes, *, steps):
+    """A job that made `steps` between its 10th and 12th minute, and nothing until its end."""
+    told = stream("job.log", first=0, last=12, step=steps, step_at=12, lines=steps)
+    told = replace(told, first_step_when=When(at(10), at(10), "stamp", ""))
+    end = START + timedelta(minutes=12 + minutes)
+    return attribute(case(streams=(told,), state="CANCELLED by 1000", end=end), book())
+
+
+def test_minutes_of_silence_after_many_steps_a_second_are_a_hang_that_a_cancel_ended():
+    verdict = cancelled_after(9, steps=1200)
+    assert (verdict.terminal_state, verdict.domain) == ("cancelled", "unknown")
+
+
+def test_minutes_of_silence_after_slow_steps_are_a_pause_and_the_cancel_stands():
+    assert cancelled_after(9, steps=100).domain == "operator"
+
+
 def test_a_step_line_without_a_stamp_proves_no_stall():
     steps = stream("job.log", last=240, step=240, step_at=240)
     open_end = replace(steps, last_step_when=When(at(240), None, "neighbour", ""))

@@ -68,3 +68,14 @@ def test_a_stream_too_large_to_look_at_every_line_says_so() -> None:
     told = summaries("".join(f"step {n} {'x' * 80}\n" for n in range(9000)))["job.log"]
     assert told.flags == ("sampled",)
     assert (told.first_step, told.last_step, told.lines) == (0, 8999, 9000)
+
+
+def test_the_first_steps_own_stamp_is_kept_apart_from_the_streams_first() -> None:
+    data = (
+        "2025-06-26 06:00:00 INFO starting\n"
+        "2025-06-26 06:05:00 INFO step 1/100 loss 1.0\n"
+        "2025-06-26 06:05:01 INFO step 2/100 loss 1.0\n"
+    )
+    told = summaries(data)["job.log"]
+    assert told.first_step_when.earliest_us == 1_750_917_900_000_000
+    assert told.first.earliest_us == 1_750_917_600_000_000
