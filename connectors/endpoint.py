@@ -8,15 +8,16 @@ from engine.model.contract import StrictDocument
 
 
 class Secret(StrictDocument):
-    """Where a token is: exactly one of a file and an environment variable."""
+    """Where a token is: a file, an environment variable, or the ARN of an AWS secret."""
 
     file: str | None = None
     env: str | None = None
+    arn: Annotated[str, Field(pattern=r"^arn:[a-z-]+:(secretsmanager|ssm):")] | None = None
 
     @model_validator(mode="after")
     def _one(self) -> "Secret":
-        if (self.file is None) == (self.env is None):
-            raise ValueError("give either file or env")
+        if [self.file, self.env, self.arn].count(None) != 2:
+            raise ValueError("give one of file, env and arn")
         return self
 
 

@@ -62,6 +62,7 @@ class Outside:
     buckets: Callable[[str], FileStore] | None = None
     signer: Callable[[str, str], Any] | None = None
     logs: Callable[[str], LogsApi] | None = None
+    read_arn: Callable[[str], str] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -204,9 +205,9 @@ def cloudwatch_connector(
 def service_headers(settings: ServiceEndpoint, outside: Outside) -> dict[str, str]:
     """Return the header that lets us in: bearer, basic or none."""
     if settings.token is not None:
-        return {"Authorization": f"Bearer {read_secret(settings.token, outside.environment)}"}
+        return {"Authorization": f"Bearer {read_secret(settings.token, outside)}"}
     if settings.user is not None and settings.password is not None:
-        word = read_secret(settings.password, outside.environment)
+        word = read_secret(settings.password, outside)
         pair = base64.b64encode(f"{settings.user}:{word}".encode()).decode()
         return {"Authorization": f"Basic {pair}"}
     return {}
@@ -242,7 +243,7 @@ def _api_maker(
 ) -> Callable[[Allowance], KubernetesApi]:
     def make(allowance: Allowance) -> KubernetesApi:
         secret = getattr(settings, "token", None)
-        token = None if secret is None else read_secret(secret, outside.environment)
+        token = None if secret is None else read_secret(secret, outside)
         door = open_door(settings, outside.environment, outside.commands({}), token=token)
         client = door.client(outside.transport)
         what = f"kubernetes {door.url}"
@@ -270,10 +271,15 @@ def http_client(
     )
 
 
-def read_secret(secret: Secret, environment: Mapping[str, str]) -> str:
+def read_secret(secret: Secret, outside: Outside) -> str:
     """Return a token; raises `SourceNotConfiguredError` where it is not there."""
-    if secret.env is not None:
-        value = environment.get(secret.env, "").strip()
+    if secret.arn is not None:
+        where = secret.arn
+        if outside.read_arn is None:
+            raise SourceNotConfiguredError(f"{where}: no way to AWS from here")
+        value = outside.read_arn(where).strip()
+    elif secret.env is not None:
+        value = outside.environment.get(secret.env, "").strip()
         where = f"environment variable {secret.env}"
     else:
         path = Path(secret.file or "")
@@ -292,5 +298,5 @@ def _slurm_headers(settings: SlurmRest, outside: Outside) -> dict[str, str]:
     if settings.user is not None:
         headers["X-SLURM-USER-NAME"] = settings.user
     if settings.token is not None:
-        headers["X-SLURM-USER-TOKEN"] = read_secret(settings.token, outside.environment)
+        headers["X-SLURM-USER-TOKEN"] = read_secret(settings.token, outside)
     return headers

@@ -4,14 +4,16 @@ Secrets are never in the file: a token is read from a file or an environment var
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from connectors.endpoint import HttpEndpoint, Secret
 from connectors.protocol import ConnectorError
+from connectors.site_overrides import OverrideError, overridden
 from connectors.strict_yaml import Placed, StrictYamlError, read_yaml
 from connectors.telemetry.settings import (
     MODELS,
@@ -24,8 +26,10 @@ from connectors.telemetry.settings import (
 )
 from engine.model.contract import StrictDocument
 from engine.model.plan import Budget
+from engine.model.vocabulary import Runner
 
 VERSION: Final = 1
+NO_OVERRIDES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class SiteError(ConnectorError):
@@ -81,9 +85,14 @@ KubernetesSource = Annotated[KubernetesApi | InCluster | Kubeconfig, Field(discr
 
 
 class Cluster(StrictDocument):
-    """One cluster under the name that its events carry."""
+    """One cluster under the name that its events carry.
+
+    `runner` says where its items run: in the stack, in an account of its own, or beside the logs.
+    """
 
     name: str = Field(min_length=1, max_length=128)
+    runner: Runner = "lambda"
+    runner_queue: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
     slurm: SlurmSource | None = None
     kubernetes: KubernetesSource | None = None
     files: tuple[FileSource, ...] = ()
@@ -92,6 +101,11 @@ class Cluster(StrictDocument):
     cloudwatch: CloudWatchSource | None = None
     pod_logs: PodLogs | None = None
     budget: Budget = Budget()
+    tenant: str | None = Field(default=None, min_length=1, max_length=128)
+    grace_seconds: int | None = Field(default=None, ge=0, le=3600)
+    deadline_seconds: int | None = Field(default=None, ge=60, le=14_400)
+    budget_usd: Decimal | None = Field(default=None, ge=Decimal("0.002"), le=100)
+    at_once: dict[str, Annotated[int, Field(ge=1, le=200)]] = Field(default={})
 
     @model_validator(mode="after")
     def _distinct_files(self) -> "Cluster":
@@ -103,11 +117,19 @@ class Cluster(StrictDocument):
         return self
 
 
+class Tenant(StrictDocument):
+    """A tenant, and the AWS accounts that may speak for it (as EventBridge tells them)."""
+
+    name: str = Field(min_length=1, max_length=128)
+    accounts: tuple[Annotated[str, Field(pattern=r"^[0-9]{12}$")], ...] = Field(min_length=1)
+
+
 class Site(StrictDocument):
-    """The whole file."""
+    """The whole file. With `tenants` only they are served, each for its own accounts."""
 
     version: Literal[1]
     clusters: tuple[Cluster, ...] = ()
+    tenants: tuple[Tenant, ...] = ()
     redaction: Redaction = Redaction()
 
     @model_validator(mode="after")
@@ -116,6 +138,12 @@ class Site(StrictDocument):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"clusters named twice: {', '.join(twice)}")
+        tenants = [tenant.name for tenant in self.tenants]
+        if len(set(tenants)) < len(tenants):
+            raise ValueError("a tenant is named twice")
+        strays = {each.tenant for each in self.clusters if each.tenant} - set(tenants)
+        if strays and self.tenants:
+            raise ValueError(f"clusters of tenants that are not listed: {', '.join(sorted(strays))}")
         return self
 
     def cluster(self, name: str) -> Cluster | None:
@@ -123,17 +151,17 @@ class Site(StrictDocument):
         return next((each for each in self.clusters if each.name == name), None)
 
 
-def load_site(path: Path) -> Site:
+def load_site(path: Path, environment: Mapping[str, str] = NO_OVERRIDES) -> Site:
     """Read a `sources.yaml`; raises `SiteError` that names every problem with line and column."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise SiteError(f"{path}: cannot be read ({error.strerror})") from error
-    return read_site(data, shown=str(path))
+    return read_site(data, shown=str(path), environment=environment)
 
 
-def read_site(data: bytes, *, shown: str) -> Site:
-    """Read the bytes of a `sources.yaml`; raises `SiteError`."""
+def read_site(data: bytes, *, shown: str, environment: Mapping[str, str] = NO_OVERRIDES) -> Site:
+    """Read the bytes of a `sources.yaml`, and what `environment` overrides; raises `SiteError`."""
     try:
         placed = read_yaml(data)
     except StrictYamlError as error:
@@ -141,7 +169,9 @@ def read_site(data: bytes, *, shown: str) -> Site:
     if not isinstance(placed.value, dict):
         raise SiteError(f"{shown}:1:1: must be a mapping with the keys version and clusters")
     try:
-        return Site.model_validate(_typed(placed.value))
+        return Site.model_validate(_typed(overridden(placed.value, environment)))
+    except OverrideError as error:
+        raise SiteError(f"{shown}: {error}") from error
     except ValidationError as error:
         raise SiteError("\n".join(_problems(error, placed, shown))) from error
 
@@ -172,7 +202,7 @@ def _problems(error: ValidationError, placed: Placed, shown: str) -> Iterator[st
 
 _MODELS: tuple[type[BaseModel], ...] = (
     Secret, HttpEndpoint, SlurmCommands, SlurmRest, KubernetesApi, InCluster, Kubeconfig, Cluster,
-    Site, Budget, *MODELS,
+    Tenant, Site, Budget, *MODELS,
 )  # fmt: skip
 _KNOWN = sorted({field for model in _MODELS for field in model.model_fields})
 _KINDS = frozenset({"commands", "rest", "api", "in_cluster", "kubeconfig"})

@@ -10,7 +10,7 @@ from connectors.endpoint import HttpEndpoint, Secret
 from engine.model.contract import StrictDocument
 from engine.model.moment import zone
 from engine.model.plan import Budget
-from engine.model.vocabulary import Source, Trust
+from engine.model.vocabulary import Runner, Source, Trust
 
 CLUSTER: Final = "cluster"
 """`query` key of every item of a site: the cluster whose settings it is read with."""
@@ -37,6 +37,7 @@ class FileSource(StrictDocument):
     parallel: Annotated[int, Field(ge=1, le=16)] = 4
     range_bytes: Annotated[int, Field(ge=65_536, le=67_108_864)] = 4_194_304
     budget: Budget = Budget()
+    runner: Runner | None = None
 
     @field_validator("root")
     @classmethod
@@ -66,6 +67,7 @@ class ServiceEndpoint(HttpEndpoint):
     user: str | None = None
     password: Secret | None = None
     budget: Budget = Budget(bytes=1024**3, seconds=300, requests=2_000)
+    runner: Runner | None = None
 
     @model_validator(mode="after")
     def _one_way_in(self) -> "ServiceEndpoint":
@@ -165,6 +167,7 @@ class CloudWatchSource(StrictDocument):
     region: str
     groups: tuple[CloudWatchGroup, ...] = Field(min_length=1)
     budget: Budget = Budget(bytes=1024**3, seconds=300, requests=2_000)
+    runner: Runner | None = None
 
 
 class PodLogs(StrictDocument):
@@ -172,6 +175,7 @@ class PodLogs(StrictDocument):
 
     match: dict[str, str] = Field(default={"job-name": "{job_id}"}, min_length=1)
     budget: Budget = Budget(bytes=1024**3, seconds=300, requests=2_000)
+    runner: Runner | None = None
 
 
 class Redaction(StrictDocument):

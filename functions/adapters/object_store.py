@@ -1,8 +1,8 @@
 """The bucket: objects written once, read whole or streamed, and a prefix of it as a blob source."""
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from connectors.protocol import ConnectorError
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _ABSENT: Final = frozenset({"NoSuchKey", "404", "NotFound", "NoSuchBucket", "NoSuchVersion"})
+_NOTHING_MORE: Final[Mapping[str, str]] = {}
 _EXISTS: Final = frozenset({"PreconditionFailed", "412"})
 
 
@@ -39,6 +40,7 @@ class StoredObject:
     key: str
     version: str | None
     sha256: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,7 +59,14 @@ class ObjectStore:
     client: "S3Client"
     bucket: str
 
-    def put_once(self, key: str, body: bytes, *, content_type: str) -> StoredObject:
+    def put_once(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        content_type: str,
+        metadata: Mapping[str, str] = _NOTHING_MORE,
+    ) -> StoredObject:
         """Write an object that must not exist; the same bytes again are no conflict.
 
         Raises `ObjectConflictError` when other bytes are already there: the first writer wins.
@@ -70,7 +79,7 @@ class ObjectStore:
                 Body=body,
                 ContentType=content_type,
                 IfNoneMatch="*",
-                Metadata={"sha256": digest},
+                Metadata={**metadata, "sha256": digest},
             )
         except AWS_ERRORS as error:
             if error_code(error) not in _EXISTS:
@@ -94,7 +103,8 @@ class ObjectStore:
         except AWS_ERRORS as error:
             self._refuse(error, "read", key)
         digest = "sha256:" + hashlib.sha256(body).hexdigest()
-        return body, StoredObject(key, answer.get("VersionId"), digest)
+        told = answer.get("Metadata", {})
+        return body, StoredObject(key, answer.get("VersionId"), digest, told)
 
     def get_listed(self, listed: ListedObject) -> bytes:
         """Return the bytes that were listed; raises `ObjectChangedError` where others are there."""
@@ -128,6 +138,25 @@ class ObjectStore:
                     yield ListedObject(entry["Key"], entry["Size"], entry["ETag"])
         except AWS_ERRORS as error:
             self._refuse(error, "list", prefix)
+
+    def get_url(self, key: str, *, expires_s: int) -> str:
+        """Return an address that anyone may read this one object from, for so many seconds."""
+        return self.client.generate_presigned_url(
+            "get_object", Params={"Bucket": self.bucket, "Key": key}, ExpiresIn=expires_s
+        )
+
+    def put_once_url(self, key: str, *, content_type: str, expires_s: int) -> str:
+        """Return an address that takes this one object, once.
+
+        The type and `If-None-Match: *` are signed: without both headers S3 refuses.
+        """
+        wanted = {
+            "Bucket": self.bucket,
+            "Key": key,
+            "ContentType": content_type,
+            "IfNoneMatch": "*",
+        }
+        return self.client.generate_presigned_url("put_object", Params=wanted, ExpiresIn=expires_s)
 
     def uri(self, key: str) -> str:
         """Return the physical location of a key."""

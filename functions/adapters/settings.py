@@ -23,6 +23,7 @@ class Settings:
     result_days: int
     rules_artifact: str | None
     site_rules: str = ""
+    runner_queue_url: str = ""
 
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
@@ -37,6 +38,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         result_days=int(env.get("RESULT_DAYS", "400")),
         rules_artifact=env.get("RULES_ARTIFACT"),
         site_rules=env.get("SITE_RULES", ""),
+        runner_queue_url=env.get("RUNNER_QUEUE_URL", ""),
     )
 
 

@@ -1,7 +1,7 @@
-"""The site's `sources.yaml`, where one is configured: a local file or an object in S3."""
+"""The site's `sources.yaml`, where one is configured: a local file, S3 or a parameter of SSM."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from connectors.protocol import (
 )
 from connectors.registry import Outside, connector_for
 from connectors.site import Site, SiteError, load_site, read_site
+from connectors.telemetry.settings import CLUSTER
 from engine.extract.redact import Redactor
 from engine.model.plan import PlanItem
 from engine.model.workload import Workload
@@ -27,7 +28,10 @@ from functions.adapters.s3_files import open_bucket
 from functions.adapters.sigv4 import signer
 
 VARIABLE: Final = "SOURCES"
-"""The environment variable: a path, or `s3://bucket/key`. Not set: nothing more is read."""
+"""The environment variable: a path, `s3://bucket/key`, `site/key` of the stack's own bucket, or
+`ssm:/name`. Not set: nothing more is read."""
+_OWN: Final = "site/"
+_SSM: Final = "ssm:"
 
 
 @cache
@@ -36,33 +40,66 @@ def configured_site() -> Site | None:
     place = os.environ.get(VARIABLE, "")
     if not place:
         return None
+    if place.startswith(_OWN):
+        place = f"s3://{os.environ.get('BUCKET_NAME', '')}/{place}"
+    if place.startswith(_SSM):
+        return read_site(_parameter(place.removeprefix(_SSM)), shown=place, environment=os.environ)
     if not place.startswith("s3://"):
-        return load_site(Path(place))
+        return load_site(Path(place), os.environ)
     bucket, _, key = place.removeprefix("s3://").partition("/")
     try:
         body = boto3.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     except AWS_ERRORS as error:
         raise SiteError(f"{place}: cannot be read ({error_code(error)})") from error
-    return read_site(body, shown=place)
+    return read_site(body, shown=place, environment=os.environ)
+
+
+def _parameter(name: str) -> bytes:
+    from aws_lambda_powertools.utilities import parameters  # noqa: PLC0415  few sites need it
+
+    try:
+        return str(parameters.get_parameter(name, decrypt=True)).encode()
+    except parameters.exceptions.GetParameterError as error:
+        raise SiteError(f"{_SSM}{name}: cannot be read ({error})"[:500]) from error
+
+
+def read_arn(arn: str) -> str:
+    """Return a secret of Secrets Manager, or a parameter of SSM, by its ARN.
+
+    Raises `SourceNotConfiguredError` where it cannot be read; its value is kept for five minutes.
+    """
+    from aws_lambda_powertools.utilities import parameters  # noqa: PLC0415  few sites need it
+
+    try:
+        if ":ssm:" in arn:
+            return str(parameters.get_parameter(arn, decrypt=True, max_age=300))
+        return str(parameters.get_secret(arn, max_age=300))
+    except (parameters.exceptions.GetParameterError, *AWS_ERRORS) as error:
+        raise SourceNotConfiguredError(
+            f"{arn}: cannot be read; allow its role to ({type(error).__name__})"
+        ) from error
 
 
 def aws_outside() -> Outside:
     """Return the world with AWS in it: buckets, log groups and signatures."""
-    return Outside(buckets=open_bucket, signer=signer, logs=open_logs)
+    return Outside(buckets=open_bucket, signer=signer, logs=open_logs, read_arn=read_arn)
 
 
 @dataclass(slots=True)
-class _Named:
-    """A connector of the site, made when it is read: what making it raises is its own trouble."""
+class SiteConnector:
+    """Whatever connector an item names, made when it is read: what that raises is its own trouble.
 
-    item: PlanItem
-    name: str
+    `read` gives the site, None where there is none.
+    """
+
+    read: Callable[[], Site | None] = configured_site
+    name: str = "site"
 
     def open_streams(
         self, item: PlanItem, workload: Workload, collected: Collected
     ) -> Iterator[ByteStream]:
         """Yield the streams; raises where the site has no such source."""
-        site = configured_site()
+        site = self.read()
         if site is None:
             raise SourceNotConfiguredError(f"{VARIABLE} names no sources.yaml")
         connector = connector_for(site, item, aws_outside())
@@ -73,7 +110,14 @@ class _Named:
 
 def site_connector(item: PlanItem) -> Connector:
     """Return the connector of an item of the configured site."""
-    return _Named(item, item.connector)
+    return SiteConnector(name=item.connector)
+
+
+def runner_queue_of(item: PlanItem) -> str:
+    """Return the queue of the runners of an item's cluster, empty where the site names none."""
+    site = configured_site()
+    cluster = None if site is None else site.cluster(item.query.get(CLUSTER, ""))
+    return "" if cluster is None else cluster.runner_queue or ""
 
 
 def site_redactor() -> Redactor:

@@ -1,7 +1,9 @@
 """Run one item where the workflow put it: its plan, its connector, its receipt."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 
 from connectors.protocol import (
@@ -18,10 +20,12 @@ from connectors.static import StaticConnector
 from engine.extract.redact import Redactor
 from engine.extract.scanner import Scanner
 from engine.model.contract import Document
+from engine.model.moment import parse_rfc3339, to_us
 from engine.model.plan import PlanItem, Report
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
 from functions.adapters.keys import collected_prefix
+from functions.adapters.metering import Meter
 from functions.adapters.object_store import ObjectRefusedError, ObjectStore
 from functions.collect.collection import Collecting, collect_item
 from functions.collect.receipt import Receipt, store_collected, store_receipt
@@ -72,6 +76,8 @@ class Running:
     clock: Callable[[], float]
     site_connector: Callable[[PlanItem], Connector | None] | None = None
     redactor: Redactor = field(default_factory=Redactor)
+    meter: Callable[[], Meter] = Meter
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def run(self, task: CollectTask, *, seconds: int) -> Receipt:
         """Collect the item within `seconds` and return the receipt that stands.
@@ -82,7 +88,9 @@ class Running:
         if plan is None:
             raise PlanMissingError(f"{task.plan_key}: the item's plan is not stored")
         is_patient = task.retry_count < PATIENT_RETRIES
-        deadline = self.clock() + min(seconds, task.item.budget.seconds)
+        deadline = self.clock() + min(
+            seconds, task.item.budget.seconds, self._seconds_left(task.item)
+        )
         collecting = Collecting(
             book=self.book,
             scanner=self.scanner,
@@ -104,12 +112,22 @@ class Running:
                 report=collected.report,
                 observations=collected.observations,
                 summaries=collected.summaries,
+                meter=self.meter,
             )
         except (TransientError, ObjectRefusedError) as error:
             if isinstance(error, TransientError) and is_patient:
                 raise
             report = _unstored(collected.report, error)
-            return store_receipt(self.store, prefix, Receipt(report=report))
+            return store_receipt(
+                self.store, prefix, Receipt(report=report), meter=self.meter()
+            )
+
+    def _seconds_left(self, item: PlanItem) -> float:
+        """Return how long the item may still take before its attempt's deadline."""
+        if item.deadline_at is None:
+            return math.inf
+        left_us = to_us(parse_rfc3339(item.deadline_at)) - to_us(self.now())
+        return max(0.0, left_us / 1_000_000)
 
     def _connector(self, item: PlanItem) -> Connector | None:
         if item.connector == STATIC:

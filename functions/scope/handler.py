@@ -121,6 +121,8 @@ def _ask_scheduler(workload: Workload) -> Workload:
         cluster = None if site is None else site.cluster(workload.cluster)
         if cluster is None or cluster.slurm is None or workload.scheduler != "slurm":
             return workload
+        if cluster.runner != "lambda":  # it cannot be reached from here; its item asks it
+            return workload
         return described(workload, slurm_connector(cluster, aws_outside()))
     except ConnectorError as error:
         logger.warning("the scheduler was not asked", extra={"reason": str(error)[:2000]})

@@ -49,6 +49,7 @@ def scheduler_items(
                     "windows": windows,
                     "budget": cluster.budget,
                     "query": {CLUSTER: cluster.name},
+                    **({} if cluster.runner == "lambda" else {"runner": cluster.runner}),
                 }
             )
         )

@@ -21,7 +21,7 @@ from connectors.telemetry.settings import CLUSTER
 from engine.model.canonical import short_id
 from engine.model.plan import Budget, PlanItem, Window
 from engine.model.verdict import EvidenceRequest
-from engine.model.vocabulary import Source
+from engine.model.vocabulary import Runner, Source
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
 from engine.rulebook.pushdown import line_texts
@@ -75,7 +75,7 @@ def telemetry_items(
             *_metric_items(cluster, book),
             *_pod_items(cluster),
         ]
-        for connector, source, query, budget in made:
+        for connector, source, query, budget, runner in made:
             if request is not None and request.source != source:
                 continue
             found.append(
@@ -84,6 +84,7 @@ def telemetry_items(
                     source,
                     {CLUSTER: cluster.name, **query},
                     budget=budget,
+                    runner=runner or cluster.runner,
                     windows=_windows_for(request, windows),
                     request=request,
                     collection=collection,
@@ -92,14 +93,14 @@ def telemetry_items(
     return found
 
 
-_Made = tuple[str, Source, dict[str, str], Budget]
+_Made = tuple[str, Source, dict[str, str], Budget, Runner | None]
 
 
 def _file_items(cluster: Cluster, workload: Workload) -> list[_Made]:
     size = max(workload.world_size or 0, len(workload.nodes))
     parts = min(MAX_PARTS, 1 + size // RANKS_A_PART)
     return [
-        (FILES, each.source, {SOURCE: each.name, PART: f"{part}/{parts}"}, each.budget)
+        (FILES, each.source, {SOURCE: each.name, PART: f"{part}/{parts}"}, each.budget, each.runner)
         for each in cluster.files
         for part in range(parts)
     ]
@@ -113,11 +114,12 @@ def _loki_items(cluster: Cluster, book: Rulebook, *, is_narrow: bool) -> list[_M
     for number, stream in enumerate(cluster.loki.streams):
         texts = None if is_narrow else line_texts(book, stream.source)
         whole = {STREAM: str(number), LOKI_PART: "all" if texts is None else "tail"}
-        found.append((LOKI, stream.source, whole, cluster.loki.budget))
+        settings = cluster.loki
+        found.append((LOKI, stream.source, whole, settings.budget, settings.runner))
         if texts is not None:
             listed = json.dumps([[each.text, each.ignore_case] for each in texts])
             before = {STREAM: str(number), LOKI_PART: "before", TEXTS: listed}
-            found.append((LOKI, stream.source, before, cluster.loki.budget))
+            found.append((LOKI, stream.source, before, settings.budget, settings.runner))
     return found
 
 
@@ -132,6 +134,7 @@ def _cloudwatch_items(cluster: Cluster, *, is_narrow: bool) -> list[_Made]:
             group.source,
             {GROUP: str(number), GROUP_PART: part},
             cluster.cloudwatch.budget,
+            cluster.cloudwatch.runner,
         )
         for number, group in enumerate(cluster.cloudwatch.groups)
         for part in parts
@@ -141,14 +144,15 @@ def _cloudwatch_items(cluster: Cluster, *, is_narrow: bool) -> list[_Made]:
 def _pod_items(cluster: Cluster) -> list[_Made]:
     if cluster.pod_logs is None:
         return []
-    return [(POD_LOGS, "applog", {}, cluster.pod_logs.budget)]
+    return [(POD_LOGS, "applog", {}, cluster.pod_logs.budget, cluster.pod_logs.runner)]
 
 
 def _metric_items(cluster: Cluster, book: Rulebook) -> list[_Made]:
     if cluster.prometheus is None:
         return []
-    budget = cluster.prometheus.budget
-    return [(PROMETHEUS, "metrics", {METRICS: metric_queries(book)}, budget)]
+    settings = cluster.prometheus
+    query = {METRICS: metric_queries(book)}
+    return [(PROMETHEUS, "metrics", query, settings.budget, settings.runner)]
 
 
 def _item(
@@ -157,6 +161,7 @@ def _item(
     query: dict[str, str],
     *,
     budget: Budget,
+    runner: Runner,
     windows: tuple[Window, ...],
     request: EvidenceRequest | None,
     collection: int,
@@ -164,7 +169,7 @@ def _item(
     asked = "" if request is None else request.model_dump_json()
     identity = short_id("i", connector, source, json.dumps(query, sort_keys=True), asked,
                         str(collection))  # fmt: skip
-    return PlanItem(
+    item = PlanItem(
         item_id=identity,
         connector=connector,
         shard=f"{connector}-{identity[-6:]}",
@@ -174,6 +179,8 @@ def _item(
         query=query,
         request=request,
     )
+    # A plan says nothing of the usual.
+    return item if runner == "lambda" else item.model_copy(update={"runner": runner})
 
 
 def _windows_for(

@@ -1,5 +1,7 @@
-"""`rootrank collect --item FILE`: run one plan item here, next to logs that never leave."""
+"""`rootrank collect`: run plan items, of a file or a queue, next to logs that never leave."""
 
+import os
+import time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -10,18 +12,21 @@ from connectors.protocol import Connector, SourceNotConfiguredError
 from connectors.registry import connector_for
 from connectors.schedulers.record import NAME as RECORD
 from connectors.schedulers.record import RecordConnector
-from connectors.site import SiteError, load_site
+from connectors.site import Site, SiteError, load_site
 from connectors.static import NAME as STATIC
 from connectors.static import FolderSource, StaticConnector
 from engine.extract.redact import Redactor
 from engine.model.contract import Document
 from engine.model.observation import Observation, StreamSummary, encode
-from engine.model.plan import PlanItem
+from engine.model.plan import PlanItem, Report
 from engine.model.workload import Workload
-from functions.adapters.site_file import aws_outside, redactor_of
+from functions.adapters.exchange import open_exchange
+from functions.adapters.site_file import SiteConnector, aws_outside, redactor_of
 from functions.collect.collection import CollectedItem, Collecting, collect_item
+from functions.collect.outside import OutsideRunner
 from functions.scope.planning import WORKLOAD
 from rootrank.commands.attribute import EXIT_BAD_INPUT, open_book
+from rootrank.edge import is_hand_over, run_hand_over, serve_queue
 from rootrank.kept import kept_scanner
 
 EXIT_UNREACHABLE = 3
@@ -39,9 +44,10 @@ class EdgeTask(Document):
     "--item",
     "path",
     type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    help='A JSON file with {"item": <plan item>, "workload": <workload>}.',
+    help='A JSON file with {"item": <plan item>, "workload": <workload>}, or a hand-over.',
 )
+@click.option("--queue", "url", help="Take items from this queue, until stopped.")
+@click.option("--once", is_flag=True, help="With --queue: end as soon as the queue is empty.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -63,16 +69,28 @@ class EdgeTask(Document):
 def collect_command(
     context: click.Context,
     *,
-    path: Path,
+    path: Path | None,
+    url: str | None,
+    once: bool,
     output: Path,
     root: Path | None,
     folder: Path | None,
     sources: Path | None,
 ) -> None:
-    """Run one item of a plan here and write its observations and its report.
+    """Run items of plans here: one of a file, or those that a queue hands over.
 
-    Exit code 3 where the item's source could not be read at all.
+    An item of a file leaves its observations and its report in --output; a hand-over leaves them
+    where the workflow looks. Exit code 3 where the item's source could not be read at all.
     """
+    if (path is None) == (url is None):
+        raise click.UsageError("give either --item or --queue")
+    if url is not None:
+        serve_queue(url, _outside(sources, folder), is_once=once)
+        return
+    assert path is not None
+    if is_hand_over(path):
+        _print(context, run_hand_over(path, _outside(sources, folder)))
+        return
     task = _read_task(path)
     connector = _site_connector(task.item, sources) or _connector(
         task.item, root, relative_to=path.parent
@@ -85,11 +103,27 @@ def collect_command(
         collecting=Collecting(book=book, scanner=kept_scanner(book), redactor=_redactor(sources)),
     )
     _write(result, output)
-    report = result.report
+    _print(context, result.report)
+
+
+def _print(context: click.Context, report: Report) -> None:
     click.echo(report.model_dump_json())
     if report.status in ("error", "skipped"):
         click.echo(f"rootrank: {report.reason}", err=True)
         context.exit(EXIT_UNREACHABLE)
+
+
+def _outside(sources: Path | None, folder: Path | None) -> OutsideRunner:
+    book = open_book(folder)
+
+    def connector_of(item: PlanItem) -> Connector | None:
+        if item.connector == RECORD:
+            return RecordConnector()
+        return None if sources is None else SiteConnector(lambda: _site(sources))
+
+    return OutsideRunner(
+        open_exchange(), book, kept_scanner(book), _redactor(sources), connector_of, time.monotonic
+    )
 
 
 def _read_task(path: Path) -> EdgeTask:
@@ -109,15 +143,22 @@ class _BadInputError(click.ClickException):
     exit_code = EXIT_BAD_INPUT
 
 
+def _site(sources: Path) -> Site:
+    return load_site(sources, os.environ)
+
+
 def _redactor(sources: Path | None) -> Redactor:
-    return Redactor() if sources is None else redactor_of(load_site(sources))
+    try:
+        return Redactor() if sources is None else redactor_of(_site(sources))
+    except SiteError as error:
+        raise _BadInputError(str(error)) from error
 
 
 def _site_connector(item: PlanItem, sources: Path | None) -> Connector | None:
     if sources is None:
         return None
     try:
-        return connector_for(load_site(sources), item, aws_outside())
+        return connector_for(_site(sources), item, aws_outside())
     except (SiteError, SourceNotConfiguredError) as error:
         raise _BadInputError(str(error)) from error
 

@@ -1,6 +1,7 @@
 """`rootrank connectors check`: can each configured source be reached, what would be collected."""
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -53,7 +54,7 @@ def check_command(
     Exit code 2 where the file is wrong, 3 where a source cannot be used.
     """
     try:
-        site = load_site(sources)
+        site = load_site(sources, os.environ)
     except SiteError as error:
         raise SourcesFileError(str(error)) from error
     if cluster is not None:

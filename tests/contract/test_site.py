@@ -7,10 +7,11 @@ from click.testing import CliRunner
 
 from connectors.endpoint import Secret
 from connectors.protocol import SourceNotConfiguredError
-from connectors.registry import read_secret
+from connectors.registry import Outside, read_secret
 from connectors.site import SiteError, read_site
 from rootrank.cli import main
 
+NOWHERE = Outside(environment={})
 GOOD = """\
 version: 1
 clusters:
@@ -52,7 +53,10 @@ def test_all_problems_are_told_at_once():
 
 
 def test_a_token_has_one_place():
-    assert "either file or env" in problems(GOOD.replace("{file: /run", "{env: A, file: /run"))[0]
+    assert (
+        "one of file, env and arn"
+        in problems(GOOD.replace("{file: /run", "{env: A, file: /run"))[0]
+    )
 
 
 def test_a_cluster_is_named_once():
@@ -68,15 +72,67 @@ def test_a_missing_key_is_told():
 def test_a_token_that_is_not_there_is_not_configured(tmp_path):
     for secret in (Secret(env="NO_SUCH"), Secret(file=str(tmp_path / "none"))):
         with pytest.raises(SourceNotConfiguredError):
-            read_secret(secret, {})
+            read_secret(secret, NOWHERE)
     (tmp_path / "token").write_text("abc\n")
-    assert read_secret(Secret(file=str(tmp_path / "token")), {}) == "abc"
+    assert read_secret(Secret(file=str(tmp_path / "token")), NOWHERE) == "abc"
 
 
 def test_a_token_that_would_add_a_header_is_refused(tmp_path):
     (tmp_path / "token").write_text("abc\r\nX-Admin: 1")
     with pytest.raises(SourceNotConfiguredError):
-        read_secret(Secret(file=str(tmp_path / "token")), {})
+        read_secret(Secret(file=str(tmp_path / "token")), NOWHERE)
+
+
+ARN = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:loki-AbCdEf"
+
+
+def test_a_secret_of_aws_is_read_when_it_is_needed_and_only_from_there():
+    outside = Outside(environment={}, read_arn=lambda arn: f"value of {arn[-6:]}\n")
+    assert read_secret(Secret(arn=ARN), outside) == "value of AbCdEf"
+    with pytest.raises(SourceNotConfiguredError, match="no way to AWS"):
+        read_secret(Secret(arn=ARN), NOWHERE)
+    with pytest.raises(ValueError, match="String should match pattern"):
+        Secret(arn="arn:aws:s3:::bucket")
+
+
+STAGES = """\
+version: 1
+clusters:
+  - name: research-a
+    files: [{name: train, root: /a, patterns: ['*']}]
+    loki: {url: 'https://loki', streams: [{match: {a: b}}]}
+"""
+
+
+def staged(**environment):
+    return read_site(STAGES.encode(), shown="s.yaml", environment=environment).clusters[0]
+
+
+def test_an_environment_sets_fields_of_the_file():
+    found = staged(
+        ROOTRANK__RESEARCH_A__LOKI__URL="http://127.0.0.1:3100",
+        ROOTRANK__RESEARCH_A__FILES__TRAIN__ROOT="/b",
+        ROOTRANK__RESEARCH_A__RUNNER="edge",
+        HOME="/root",
+    )
+    assert (found.loki.url, found.files[0].root, found.runner) == (
+        "http://127.0.0.1:3100", "/b", "edge",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("ROOTRANK__RESEARCH_B__LOKI__URL", "no cluster of the file is called so"),
+        ("ROOTRANK__RESEARCH_A__LOKY__URL", "the file has no loky there"),
+        ("ROOTRANK__RESEARCH_A__FILES__X__ROOT", "the file has no x there"),
+        ("ROOTRANK__RESEARCH_A__LOKI__STREAMS", "streams is no single value"),
+        ("ROOTRANK__RESEARCH_A__LOKI__ULR", "unknown key; did you mean 'url'"),
+    ],
+)
+def test_a_variable_that_names_nothing_is_told(variable, told):
+    with pytest.raises(SiteError, match=told):
+        staged(**{variable: "x"})
 
 
 def check(tmp_path, text, *options):

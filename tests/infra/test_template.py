@@ -86,7 +86,7 @@ def test_every_function_has_its_own_role_timeout_memory_and_log_group(
 ) -> None:
     functions = of_type(stack, "AWS::Lambda::Function")
     groups = of_type(stack, "AWS::Logs::LogGroup")
-    assert len(functions) == 6
+    assert len(functions) == 7
     roles = [json.dumps(each["Role"]) for each in functions.values()]
     logs = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in functions.values()]
     assert len(set(roles)) == len(set(logs)) == len(functions)

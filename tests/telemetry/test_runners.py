@@ -1,0 +1,330 @@
+"""Items that run outside the stack: handed over, collected beside the logs, answered by token."""
+
+import json
+import threading
+import time
+
+import boto3
+import pytest
+from click.testing import CliRunner
+from test_site_pipeline import LOG, WORKLOAD
+
+from connectors.protocol import ConnectorError
+from engine.extract.redact import Redactor
+from engine.extract.scanner import build_scanner
+from engine.model.canonical import canonical_json
+from engine.model.plan import Plan
+from engine.model.workload import Workload
+from functions.adapters.exchange import Exchange, ExchangeBusyError, ExchangeRefusedError
+from functions.adapters.object_store import ObjectStore
+from functions.adapters.results_query import ResultsQuery
+from functions.adapters.rulebook import shipped_rulebook
+from functions.adapters.runner_queue import RunnerQueue
+from functions.adapters.site_file import SiteConnector, configured_site
+from functions.collect.handover import HandOverTask, make_hand_over
+from functions.collect.outside import HandOverError, OutsideRunner, answer, read_hand_over
+from functions.collect.receipt import Receipt
+from functions.scope.planning import RuleDigests
+from functions.scope.telemetry import telemetry_items
+from rootrank.cli import main
+from rootrank.embedded.stack import open_stack
+
+KEY = "default/a/slurm/700/t1767225600"
+
+
+@pytest.fixture(scope="module")
+def book():
+    return shipped_rulebook()
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    logs = tmp_path / "logs/700"
+    logs.mkdir(parents=True)
+    (logs / "rank-0.log").write_text(LOG)
+    path = tmp_path / "sources.yaml"
+    path.write_text(
+        "version: 1\nclusters:\n  - name: a\n    runner: edge\n    files:\n"
+        f"      - {{root: {tmp_path / 'logs'}, patterns: ['{{job_id}}/rank-{{rank}}.log']}}\n"
+    )
+    monkeypatch.setenv("SOURCES", str(path))
+    configured_site.cache_clear()
+    yield path
+    configured_site.cache_clear()
+
+
+class Objects:
+    """A bucket behind addresses: what the exchange gives a runner."""
+
+    def __init__(self, store):
+        self.store = store
+        self.refused = set()
+
+    def get(self, url):
+        return self.store[key_of(url)]
+
+    def put_once(self, url, body, *, content_type):
+        if key_of(url) in self.store:
+            return False
+        self.store[key_of(url)] = body
+        return True
+
+
+def key_of(url):
+    return url.partition("?")[0].partition(".com/")[2]
+
+
+class Waiting:
+    """A workflow that waits, until it does not."""
+
+    def __init__(self, *, waits=True):
+        self.waits = waits
+        self.told = []
+
+    def beat(self, token):
+        return self.waits
+
+    def succeed(self, token, output):
+        self.told.append((token, json.loads(output)))
+        return self.waits
+
+    def fail(self, token, error, cause):
+        self.told.append((token, error))
+        return self.waits
+
+
+@pytest.fixture
+def handed(site, book, monkeypatch):
+    """A plan with one item, and its hand-over."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    job = Workload.model_validate(WORKLOAD)
+    (item,) = telemetry_items(configured_site().cluster("a"), job, book=book, windows=())
+    digests = RuleDigests.of(book)
+    plan = Plan(
+        attempt_key=KEY, generation=1, workload=job, items=(item,), rules_version=digests.version,
+        extraction_digest=digests.extraction, reasoning_digest=digests.reasoning,
+    )  # fmt: skip
+    objects = Objects({"plans/plan.json": canonical_json(plan.model_dump(mode="json"))})
+    task = HandOverTask(
+        attempt_key=KEY, generation=1, collection=1, plan_key="plans/plan.json", item=item,
+        task_token="token-1",
+    )  # fmt: skip
+    client = boto3.client("s3", region_name="us-east-1")
+    return make_hand_over(task, ObjectStore(client, "bucket")), objects
+
+
+def runner(objects, book):
+    return OutsideRunner(
+        objects, book, build_scanner(book), Redactor(), lambda item: SiteConnector(), lambda: 0.0
+    )
+
+
+def receipt_of(handed, objects):
+    return Receipt.model_validate_json(objects.store[handed.receipt.key])
+
+
+def test_an_item_says_who_runs_it(site, book):
+    job = Workload.model_validate(WORKLOAD)
+    (item,) = telemetry_items(configured_site().cluster("a"), job, book=book, windows=())
+    assert item.runner == "edge"
+    assert item.model_dump(exclude_unset=True)["runner"] == "edge"
+
+
+def test_a_runner_leaves_observations_and_a_receipt_and_answers(handed, book):
+    message, objects = handed
+    waiting = Waiting()
+    report = answer(message, runner(objects, book), waiting, seconds=60)
+    assert report.status == "ok"
+    assert waiting.told == [("token-1", {"item_id": message.item_id, "status": "ok"})]
+    stored = receipt_of(message, objects)
+    assert stored.report == report
+    assert stored.observations.key == message.observations.key
+    assert message.observations.key in objects.store
+
+
+def test_what_is_delivered_twice_counts_once(handed, book):
+    message, objects = handed
+    answer(message, runner(objects, book), Waiting(), seconds=60)
+    before = dict(objects.store)
+    answer(message, runner(objects, book), Waiting(), seconds=60)
+    assert objects.store == before
+
+
+def test_a_runner_that_died_between_two_writes_is_taken_over(handed, book):
+    message, objects = handed
+    answer(message, runner(objects, book), Waiting(), seconds=60)
+    whole = receipt_of(message, objects)
+    del objects.store[message.receipt.key]
+    answer(message, runner(objects, book), Waiting(), seconds=60)
+    assert receipt_of(message, objects) == whole
+
+
+def test_nothing_is_read_for_a_workflow_that_went_on(handed, book):
+    message, objects = handed
+    assert answer(message, runner(objects, book), Waiting(waits=False), seconds=60) is None
+    assert message.receipt.key not in objects.store
+
+
+def test_a_runner_with_other_rules_says_so_and_collects_nothing(handed, book):
+    message, objects = handed
+    plan = json.loads(objects.store["plans/plan.json"])
+    plan["extraction_digest"] = "sha256:other"
+    objects.store["plans/plan.json"] = json.dumps(plan).encode()
+    report = answer(message, runner(objects, book), Waiting(), seconds=60)
+    assert report.status == "error"
+    assert "install the same release" in report.reason
+    assert receipt_of(message, objects).observations is None
+
+
+def test_an_item_that_the_plan_does_not_name_is_told_to_the_workflow(handed, book):
+    message, objects = handed
+    waiting = Waiting()
+    stray = message.model_copy(update={"item_id": "i-other"})
+    with pytest.raises(HandOverError, match="does not name it"):
+        answer(stray, runner(objects, book), waiting, seconds=60)
+    assert waiting.told == [("token-1", "HandOverError")]
+
+
+@pytest.mark.parametrize("body", ["", "[]", '{"item_id": "i"}'])
+def test_a_message_that_is_no_hand_over_is_refused(body):
+    with pytest.raises(HandOverError):
+        read_hand_over(body)
+
+
+class Store:
+    """An HTTP store that answers with given states."""
+
+    def __init__(self, *states):
+        self.states = list(states)
+        self.asked = []
+
+    def request(self, method, url, *, content, headers):
+        import httpx
+
+        self.asked.append((method, headers))
+        return httpx.Response(self.states.pop(0), content=b"x", request=httpx.Request(method, url))
+
+
+def test_objects_are_written_once_over_https_only():
+    store = Store(503, 200)
+    exchange = Exchange(store, lambda seconds: None)
+    assert exchange.put_once("https://s3/x", b"b", content_type="application/json")
+    assert store.asked[-1] == (
+        "PUT", {"Content-Type": "application/json", "If-None-Match": "*"}
+    )  # fmt: skip
+    assert not Exchange(Store(412), lambda s: None).put_once("https://s3/x", b"", content_type="t")
+    with pytest.raises(ExchangeRefusedError, match="must be https"):
+        exchange.get("http://somewhere/x")
+
+
+def test_an_address_that_expired_is_told_without_the_address():
+    with pytest.raises(ExchangeRefusedError, match="may have expired") as told:
+        Exchange(Store(403), lambda s: None).get("https://s3.example/key?X-Amz-Signature=abc")
+    assert "abc" not in str(told.value)
+
+
+def test_a_store_that_stays_busy_is_a_transient_error():
+    with pytest.raises(ExchangeBusyError):
+        Exchange(Store(500, 500, 500, 500), lambda s: None).get("https://s3.example/key")
+
+
+class OverMoto:
+    """Objects by presigned address inside moto, which answers boto3 only."""
+
+    def __init__(self, store):
+        self.store = store
+
+    def get(self, url):
+        return self.store.get(self._key(url))[0]
+
+    def put_once(self, url, body, *, content_type):
+        try:
+            self.store.put_once(self._key(url), body, content_type=content_type)
+        except ConnectorError:
+            return False
+        return True
+
+    def _key(self, url):
+        return url.partition("?")[0].partition(".com/")[2].removeprefix(f"{self.store.bucket}/")
+
+
+def serve(queue_url, book, store, sfn, done):
+    """A login node: takes items until the workflow is done."""
+    queue = RunnerQueue(boto3.client("sqs"), queue_url)
+    from functions.adapters.runner_queue import WaitingWorkflow
+
+    while not done.is_set():
+        taken = queue.take(0)
+        if taken is None:
+            time.sleep(0.05)
+            continue
+        answer(
+            read_hand_over(taken.body), runner(OverMoto(store), book), WaitingWorkflow(sfn),
+            seconds=60,
+        )  # fmt: skip
+        queue.drop(taken)
+
+
+def attributed(folder, during):
+    with open_stack(folder) as stack:
+        during(stack)
+        stack.put_event(
+            {
+                "source": "rootrank.scheduler",
+                "detail-type": "Job Completed",
+                "detail": {"version": 1, "workload": WORKLOAD},
+            }
+        )
+        stack.settle(60)
+        query = ResultsQuery(stack.client("dynamodb"), stack.resources.table)
+        store = ObjectStore(stack.client("s3"), stack.resources.bucket)
+        return json.loads(store.get(query.current(KEY)["verdict_key"])[0])
+
+
+def test_a_login_node_collects_for_the_workflow_that_waits(site, tmp_path, book):
+    done = threading.Event()
+    threads = []
+
+    def during(stack):
+        url = stack.client("sqs").get_queue_url(QueueName="rootrank-runner")["QueueUrl"]
+        store = ObjectStore(stack.client("s3"), stack.resources.bucket)
+        given = (url, book, store, stack.client("stepfunctions"), done)
+        threads.append(threading.Thread(target=serve, args=given, daemon=True))
+        threads[0].start()
+
+    try:
+        verdict = attributed(tmp_path / "state", during)
+    finally:
+        done.set()
+        threads[0].join(10)
+    assert verdict["failure_class"] == "cuda_oom"
+    (report,) = [each for each in verdict["connector_reports"] if each["connector"] == "files"]
+    assert report["status"] == "ok"
+
+
+def test_a_queue_that_nobody_reads_is_told_in_the_verdict(site, tmp_path, monkeypatch):
+    from rootrank.embedded import template
+
+    read = template.read_template
+
+    def hasty(*args):
+        found = read(*args)
+        machine = found["Resources"]["AttributionStateMachine"]["Properties"]["Definition"]
+        states = machine["States"]["Collect"]["ItemProcessor"]["States"]
+        states["HandOver"]["HeartbeatSeconds"] = 1
+        return found
+
+    monkeypatch.setattr("rootrank.embedded.stack.read_template", hasty)
+    verdict = attributed(tmp_path / "state", lambda stack: None)
+    (report,) = [each for each in verdict["connector_reports"] if each["connector"] == "files"]
+    assert report["status"] == "error"
+    assert "the edge runner did not answer" in report["reason"]
+    assert verdict["domain"] == "unknown"
+    assert {e["state"] for e in verdict["coverage"] if e["source"] == "applog"} == {"failed"}
+
+
+def test_item_and_queue_are_alternatives():
+    done = CliRunner().invoke(main, ["collect"])
+    assert done.exit_code == 2
+    assert "give either --item or --queue" in done.output
