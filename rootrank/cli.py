@@ -12,9 +12,11 @@ _COMMANDS = {
     "connectors": "rootrank.commands.connectors",
     "explain": "rootrank.commands.explain",
     "list": "rootrank.commands.results",
+    "nodes": "rootrank.commands.tallies",
     "rules": "rootrank.commands.rules",
     "run": "rootrank.commands.run",
     "show": "rootrank.commands.results",
+    "trends": "rootrank.commands.tallies",
 }
 """Command name to the module that defines a click command of the name `<name>_command`."""
 

@@ -1,14 +1,45 @@
-"""The table, read: attempts by job, node, cluster and day, or failure class. Queries, no scans."""
+"""The table, read: attempts by job, node, GPU, cluster and day, or failure class. No scans.
+
+Every question is a range of one partition, newest first, in pages: what is read depends on what
+is asked for, never on how much is stored (docs/storage.md).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from functions.adapters.faults import AWS_ERRORS
-from functions.adapters.results_table import CURRENT, DAYS, Item, from_wire, refuse, to_wire
+from functions.adapters.results_table import (
+    CALENDAR,
+    CURRENT,
+    DAYS,
+    Item,
+    from_wire,
+    gpu_key,
+    node_key,
+    refuse,
+    to_wire,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+PAGE_ITEMS: Final = 100
+"""Items that one request asks for; an item may have 50 KB and an answer has at most 1 MB."""
+_FIRST: Final = "\x01"
+"""Sorts before every key; DynamoDB takes no empty text in a key condition."""
+_LAST: Final = "\U0010ffff"
+
+
+@dataclass(slots=True, frozen=True)
+class Span:
+    """A stretch of `ended_key`: from `since` on, and strictly before `before`; both may be open."""
+
+    since: str | None = None
+    before: str | None = None
+
+
+_ALWAYS: Final = Span()
 
 
 @dataclass(slots=True, frozen=True)
@@ -17,48 +48,99 @@ class ResultsQuery:
 
     client: "DynamoDBClient"
     name: str
+    page_items: int = PAGE_ITEMS
 
     def by_attempt(self, attempt_key: str) -> list[Item]:
-        """Return every item of one attempt: claim, CURRENT, revisions, nodes."""
+        """Return every item of one attempt: claim, CURRENT, revisions, nodes, GPUs."""
         return list(self._query("pk = :k", {":k": attempt_key}))
 
-    def by_job(self, job_id: str) -> Iterator[Item]:
+    def revisions(self, attempt_key: str) -> list[Item]:
+        """Return the revisions of one attempt, newest first."""
+        values = {":k": attempt_key, ":r": "REV#"}
+        return list(self._query("pk = :k AND begins_with(sk, :r)", values, newest=True))
+
+    def by_job(self, job_id: str, span: Span = _ALWAYS) -> Iterator[Item]:
         """Yield the CURRENT or CLAIM items of every attempt of a job id, on any cluster."""
-        yield from self._query("job_key = :k", {":k": job_id}, index="by_job", newest=True)
+        yield from self._ended("job_key", job_id, span, index="by_job")
 
-    def by_node(self, cluster: str, node: str, since: str | None = None) -> Iterator[Item]:
-        """Yield node items; `cluster` is `tenant/cluster`, `since` an RFC 3339 time."""
-        yield from self._ended("node_key", f"{cluster}/{node}", since, index="by_node")
+    def by_node(self, cluster: str, node: str, span: Span = _ALWAYS) -> Iterator[Item]:
+        """Yield a node's parts; `cluster` is `tenant/cluster`."""
+        yield from self._ended("node_key", node_key(cluster, node), span, index="by_node")
 
-    def by_class(self, failure_class: str, since: str | None = None) -> Iterator[Item]:
+    def by_gpu(self, cluster: str, name: str, span: Span = _ALWAYS) -> Iterator[Item]:
+        """Yield a GPU's parts by its serial number or UUID, in one cluster (`tenant/cluster`)."""
+        yield from self._ended("node_key", gpu_key(cluster, name), span, index="by_node")
+
+    def by_class(self, failure_class: str, span: Span = _ALWAYS) -> Iterator[Item]:
         """Yield CURRENT items of one failure class, over all clusters."""
-        yield from self._ended("class_key", failure_class, since, index="by_class")
+        yield from self._ended("class_key", failure_class, span, index="by_class")
 
-    def by_day(self, cluster: str, day: str, since: str | None = None) -> Iterator[Item]:
+    def by_day(self, cluster: str, day: str, span: Span = _ALWAYS) -> Iterator[Item]:
         """Yield CURRENT items of one cluster (`tenant/cluster`) and day."""
-        yield from self._ended("day_key", f"{cluster}#{day}", since, index="by_day")
+        yield from self._ended("day_key", f"{cluster}#{day}", span, index="by_day")
 
-    def days(self, cluster: str | None = None) -> list[tuple[str, str]]:
-        """Return `(tenant/cluster, day)` of everything stored, newest day first."""
+    def days(
+        self, cluster: str | None = None, *, first: str = _FIRST, last: str = _LAST
+    ) -> Iterator[tuple[str, str]]:
+        """Yield `(tenant/cluster, day)` of what is stored, newest day first, both bounds included.
+
+        Without a cluster the pairs of one day follow each other, in descending order.
+        """
         if cluster is None:
-            found = self._query("pk = :k", {":k": DAYS})
-        else:
-            values = {":k": DAYS, ":c": f"{cluster}#"}
-            found = self._query("pk = :k AND begins_with(sk, :c)", values)
-        pairs = [tuple(item["sk"].rsplit("#", 1)) for item in found]
-        return sorted(((pair[0], pair[1]) for pair in pairs), key=lambda p: (p[1], p[0]))[::-1]
+            values = {":k": CALENDAR, ":a": first, ":b": last + _LAST}
+            for item in self._between(values):
+                day, _, found = item["sk"].partition("#")
+                yield found, day
+            return
+        values = {":k": DAYS, ":a": f"{cluster}#{first}", ":b": f"{cluster}#{last}"}
+        for item in self._between(values):
+            yield cluster, item["sk"].rsplit("#", 1)[1]
+
+    def clusters(self, tenant: str | None = None) -> Iterator[str]:
+        """Yield every `tenant/cluster` with results, in order: one item read for each."""
+        prefix = "" if tenant is None else f"{tenant}/"
+        after = prefix
+        while True:
+            values = {":k": DAYS, ":a": after or _FIRST, ":b": prefix + _LAST}
+            found = next(self._query("pk = :k AND sk BETWEEN :a AND :b", values, limit=1), None)
+            if found is None:
+                return
+            cluster = found["sk"].rsplit("#", 1)[0]
+            yield cluster
+            after = f"{cluster}#{_LAST}"
 
     def current(self, attempt_key: str) -> Item | None:
-        """Return the CURRENT item of an attempt."""
-        values = {":k": attempt_key, ":c": CURRENT}
-        return next(self._query("pk = :k AND sk = :c", values), None)
+        """Return the CURRENT item of an attempt, read consistently."""
+        try:
+            answer = self.client.get_item(
+                TableName=self.name,
+                Key=to_wire({"pk": attempt_key, "sk": CURRENT}),
+                ConsistentRead=True,
+            )
+        except AWS_ERRORS as error:
+            refuse(error, f"read {attempt_key}")
+        found = answer.get("Item")
+        return None if found is None else from_wire(found)
 
-    def _ended(self, key: str, value: str, since: str | None, *, index: str) -> Iterator[Item]:
+    def _between(self, values: dict[str, str]) -> Iterator[Item]:
+        return self._query("pk = :k AND sk BETWEEN :a AND :b", values, newest=True)
+
+    def _ended(self, key: str, value: str, span: Span, *, index: str) -> Iterator[Item]:
         condition, values = f"{key} = :k", {":k": value}
-        if since is not None:
+        if span.since is not None and span.before is not None:
+            if span.since >= span.before:
+                return
+            condition += " AND ended_key BETWEEN :since AND :before"
+            values |= {":since": span.since, ":before": span.before}
+        elif span.since is not None:
             condition += " AND ended_key >= :since"
-            values[":since"] = since
-        yield from self._query(condition, values, index=index, newest=True)
+            values[":since"] = span.since
+        elif span.before is not None:
+            condition += " AND ended_key < :before"
+            values[":before"] = span.before
+        for item in self._query(condition, values, index=index, newest=True):
+            if item["ended_key"] != span.before:
+                yield item
 
     def _query(
         self,
@@ -67,18 +149,24 @@ class ResultsQuery:
         *,
         index: str | None = None,
         newest: bool = False,
+        limit: int | None = None,
     ) -> Iterator[Item]:
         request: dict[str, Any] = {
             "TableName": self.name,
             "KeyConditionExpression": condition,
             "ExpressionAttributeValues": to_wire(values),
             "ScanIndexForward": not newest,
+            "Limit": limit or self.page_items,
         }
         if index is not None:
             request["IndexName"] = index
         try:
-            for page in self.client.get_paginator("query").paginate(**request):
+            while True:
+                page = self.client.query(**request)
                 for item in page["Items"]:
                     yield from_wire(item)
+                if "LastEvaluatedKey" not in page:
+                    return
+                request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
         except AWS_ERRORS as error:
             refuse(error, f"query {condition}")

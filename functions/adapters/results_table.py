@@ -22,9 +22,12 @@ Item = dict[str, Any]
 CLAIM: Final = "CLAIM"
 CURRENT: Final = "CURRENT"
 DAYS: Final = "DAYS"
+"""Partition of `<tenant>/<cluster>#<day>`: which days a cluster has results on."""
+CALENDAR: Final = "CALENDAR"
+"""Partition of `<day>#<tenant>/<cluster>`: which clusters have results on a day."""
 INDEX_KEYS: Final = frozenset({"job_key", "day_key", "class_key", "node_key", "ended_key"})
 """Attributes that put an item into an index; old revisions are in none."""
-MAX_NODE_ITEMS: Final = 90
+MAX_PARTS: Final = 90
 """TransactWriteItems takes at most 100 items; revision and pointer are two of them."""
 
 _TO_WIRE: Final = TypeSerializer()
@@ -55,13 +58,13 @@ class Claim:
 
 @dataclass(slots=True, frozen=True)
 class RevisionItems:
-    """What one transaction writes: the revision, the pointer and the node index."""
+    """What one transaction writes: the revision, the pointer, and who had a part, by sort key."""
 
     attempt_key: str
     revision: int
     item: Item
-    node_items: dict[str, Item] = field(default_factory=dict)
-    stale_nodes: tuple[str, ...] = ()
+    parts: dict[str, Item] = field(default_factory=dict)
+    stale_parts: tuple[str, ...] = ()
 
 
 def to_wire(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,6 +75,16 @@ def to_wire(item: Mapping[str, Any]) -> dict[str, Any]:
 def from_wire(item: Mapping[str, Any]) -> Item:
     """Return an item as the service gives it, with numbers as int."""
     return {key: _plain(_FROM_WIRE.deserialize(value)) for key, value in item.items()}
+
+
+def node_key(cluster: str, node: str) -> str:
+    """Return the index key of a node's parts; `cluster` is `tenant/cluster`."""
+    return f"{cluster}/{node}"
+
+
+def gpu_key(cluster: str, name: str) -> str:
+    """Return the index key of a GPU's parts, by serial number or UUID; no node has such a name."""
+    return f"{cluster}#gpu/{name}"
 
 
 def revision_key(revision: int) -> str:
@@ -140,11 +153,12 @@ class ResultsTable:
 
     def note_day(self, cluster: str, day: str, expires_at: int) -> None:
         """Remember that a cluster (`tenant/cluster`) has results on a day (`YYYY-MM-DD`)."""
-        item = {"pk": DAYS, "sk": f"{cluster}#{day}", "expires_at": expires_at}
-        try:
-            self.client.put_item(TableName=self.name, Item=to_wire(item))
-        except AWS_ERRORS as error:
-            refuse(error, f"note {cluster} {day}")
+        for pk, sk in ((DAYS, f"{cluster}#{day}"), (CALENDAR, f"{day}#{cluster}")):
+            item = {"pk": pk, "sk": sk, "expires_at": expires_at}
+            try:
+                self.client.put_item(TableName=self.name, Item=to_wire(item))
+            except AWS_ERRORS as error:
+                refuse(error, f"note {cluster} {day}")
 
     def move_current(self, items: RevisionItems) -> None:
         """Store revision n and point CURRENT to it, only if CURRENT is n - 1.
@@ -173,48 +187,78 @@ class ResultsTable:
                 }
             },
         ]
-        writes += self._node_writes(items)
+        writes += self._part_writes(items)
         try:
             self.client.transact_write_items(TransactItems=writes)
         except AWS_ERRORS as error:
-            self._explain_cancellation(error, items)
-
-    def mark_final(self, attempt_key: str, revision: int) -> None:
-        """Mark CURRENT final where it still is this revision; else it was overtaken already."""
-        try:
-            self.client.update_item(
-                TableName=self.name,
-                Key=to_wire({"pk": attempt_key, "sk": CURRENT}),
-                UpdateExpression="SET #status = :final",
-                ConditionExpression="revision = :revision",
-                ExpressionAttributeNames={"#status": "status"},
-                ExpressionAttributeValues=to_wire({":final": "final", ":revision": revision}),
+            self._explain_cancellation(
+                error, pk, f"CURRENT is not revision {items.revision - 1} any more"
             )
-        except AWS_ERRORS as error:
-            if error_code(error) != "ConditionalCheckFailedException":
-                refuse(error, f"mark {attempt_key} final")
 
-    def _node_writes(self, items: RevisionItems) -> "Iterable[TransactWriteItemTypeDef]":
-        for node in sorted(items.node_items)[:MAX_NODE_ITEMS]:
-            item = {**items.node_items[node], "pk": items.attempt_key, "sk": f"NODE#{node}"}
+    def confirm(
+        self, attempt_key: str, held: Mapping[str, Any], *, order: tuple[int, int], is_final: bool
+    ) -> None:
+        """Note that CURRENT holds good for a newer generation and collection too.
+
+        `held` is CURRENT as it was read; a provisional revision becomes final where `is_final`.
+        Raises `RevisionConflictError` where CURRENT is another revision by now.
+        """
+        settles = is_final and held["status"] == "provisional"
+        values: Item = {
+            ":revision": held["revision"], ":generation": order[0], ":collection": order[1],
+        }  # fmt: skip
+        change = "SET seen_generation = :generation, seen_collection = :collection"
+        writes: list[TransactWriteItemTypeDef] = [
+            {
+                "Update": {
+                    "TableName": self.name,
+                    "Key": to_wire({"pk": attempt_key, "sk": CURRENT}),
+                    "UpdateExpression": change + (", #status = :final" if settles else ""),
+                    "ConditionExpression": "revision = :revision",
+                    "ExpressionAttributeValues": to_wire(
+                        values | ({":final": "final"} if settles else {})
+                    ),
+                }
+            }
+        ]
+        if settles:
+            writes[0]["Update"]["ExpressionAttributeNames"] = {"#status": "status"}
+            writes.append(
+                {
+                    "Update": {
+                        "TableName": self.name,
+                        "Key": to_wire({"pk": attempt_key, "sk": revision_key(held["revision"])}),
+                        "UpdateExpression": "SET #status = :final",
+                        "ConditionExpression": "attribute_exists(pk)",
+                        "ExpressionAttributeNames": {"#status": "status"},
+                        "ExpressionAttributeValues": to_wire({":final": "final"}),
+                    }
+                }
+            )
+        try:
+            self.client.transact_write_items(TransactItems=writes)
+        except AWS_ERRORS as error:
+            self._explain_cancellation(error, attempt_key, f"CURRENT is not {held['revision']}")
+
+    def _part_writes(self, items: RevisionItems) -> "Iterable[TransactWriteItemTypeDef]":
+        for sk in sorted(items.parts)[:MAX_PARTS]:
+            item = {**items.parts[sk], "pk": items.attempt_key, "sk": sk}
             yield {"Put": {"TableName": self.name, "Item": to_wire(item)}}
-        room = MAX_NODE_ITEMS - len(items.node_items)
-        for node in sorted(items.stale_nodes)[: max(0, room)]:
-            key = to_wire({"pk": items.attempt_key, "sk": f"NODE#{node}"})
+        room = MAX_PARTS - len(items.parts)
+        for sk in sorted(items.stale_parts)[: max(0, room)]:
+            key = to_wire({"pk": items.attempt_key, "sk": sk})
             yield {"Delete": {"TableName": self.name, "Key": key}}
 
-    def _explain_cancellation(self, error: AwsError, items: RevisionItems) -> NoReturn:
+    def _explain_cancellation(self, error: AwsError, attempt_key: str, conflict: str) -> NoReturn:
         if isinstance(error, ClientError) and error_code(error) == "TransactionCanceledException":
             codes = {
                 str(reason.get("Code")) for reason in error.response.get("CancellationReasons", ())
             }
             if "ConditionalCheckFailed" in codes:
-                raise RevisionConflictError(
-                    f"{items.attempt_key}: CURRENT is not revision {items.revision - 1} any more"
-                ) from error
+                raise RevisionConflictError(f"{attempt_key}: {conflict}") from error
             if codes & {"TransactionConflict", "ThrottlingError"}:
-                raise TableBusyError(f"{items.attempt_key}: {', '.join(sorted(codes))}") from error
-        refuse(error, f"store revision {items.revision} of {items.attempt_key}")
+                raise TableBusyError(f"{attempt_key}: {', '.join(sorted(codes))}") from error
+        refuse(error, f"store a revision of {attempt_key}")
 
 
 def refuse(error: AwsError, what: str) -> NoReturn:

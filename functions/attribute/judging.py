@@ -36,8 +36,7 @@ from functions.attribute.isolation import Attribute, attribute_isolated
 from functions.attribute.revision import (
     changed_fields,
     index_keys,
-    indexed_nodes,
-    node_item,
+    part_items,
     revision_status,
     table_item,
 )
@@ -240,19 +239,14 @@ def _items(
     expires_at: int,
 ) -> RevisionItems:
     """Return what the transaction writes for one revision."""
-    nodes = indexed_nodes(envelope.verdict)
+    parts = part_items(envelope)
     item = table_item(envelope, verdict_key=document, envelope_key=where)
     item |= index_keys(envelope) | order
-    item |= {"expires_at": expires_at, "indexed_nodes": sorted(nodes)}
+    item |= {"expires_at": expires_at, "indexed_parts": sorted(parts)}
     return RevisionItems(
         attempt_key=envelope.attempt_key,
         revision=envelope.revision,
         item=item,
-        node_items={
-            node: node_item(envelope, nodes[node]) | {"expires_at": expires_at}
-            for node in sorted(nodes)
-        },
-        stale_nodes=tuple(
-            node for node in (held or {}).get("indexed_nodes", ()) if node not in nodes
-        ),
+        parts={sk: part | {"expires_at": expires_at} for sk, part in parts.items()},
+        stale_parts=tuple(sk for sk in (held or {}).get("indexed_parts", ()) if sk not in parts),
     )

@@ -1,21 +1,27 @@
 """Envelopes, table items and messages of a revision. Pure: the clock's reading is passed in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from engine.model.canonical import canonical_json
+from engine.model.canonical import canonical_json, short_id
 from engine.model.envelope import Envelope
-from engine.model.verdict import AffectedNode, Verdict
-from engine.model.vocabulary import RevisionStatus
+from engine.model.verdict import Action, AffectedEntity, AffectedNode, Verdict
+from engine.model.vocabulary import EntityRole, RevisionStatus
+from functions.adapters.results_table import gpu_key, node_key
 
 ITEM_BYTES: Final = 50_000
 """Ceiling of a table item (CONTRACTS, section 2); beyond it lists become counts."""
 MESSAGE_BYTES: Final = 64_000
 _COMPARED: Final = (
     "terminal_state", "manifestation", "domain", "failure_class", "root_causes",
-    "affected_nodes", "affected_ranks", "quality", "summary", "actions", "workload",
+    "affected_nodes", "affected_ranks", "quality", "summary", "actions", "workload", "history",
 )  # fmt: skip
 _INDEXED_NODES: Final = 64
+_INDEXED_GPU_NAMES: Final = 24
+_NAME_CHARACTERS: Final = 128
+_ROLE_ORDER: Final[dict[EntityRole, int]] = {
+    "culprit": 0, "suspect": 1, "victim": 2, "observed": 3,
+}  # fmt: skip
 
 
 def changed_fields(before: Verdict | None, after: Verdict) -> tuple[str, ...]:
@@ -58,6 +64,7 @@ def table_item(envelope: Envelope, *, verdict_key: str, envelope_key: str) -> di
         "actions": [each.model_dump(mode="json") for each in verdict.actions],
         "would_change": [each.model_dump(mode="json") for each in verdict.quality.would_change],
         "rules_version": verdict.rules.version,
+        "usd_estimate": envelope.cost.usd_estimate,
     }
     return _within(item, ITEM_BYTES, ("would_change", "actions", "suspects", "root_causes"))
 
@@ -74,27 +81,71 @@ def index_keys(envelope: Envelope) -> dict[str, str]:
     }
 
 
+def written_order(item: Mapping[str, Any]) -> tuple[int, int]:
+    """Return generation and collection that wrote a revision."""
+    return item["generation"], item["collection"]
+
+
+def seen_order(item: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the newest generation and collection that CURRENT holds good for."""
+    return max(
+        written_order(item), (item.get("seen_generation", 0), item.get("seen_collection", 0))
+    )
+
+
+def automation(verdict: Verdict, held: Mapping[str, Any] | None) -> dict[str, list[str]]:
+    """Return which actions automation may take for this revision, and for all so far.
+
+    What an earlier revision of the attempt announced is not announced again: a correction must
+    not drain a node twice.
+    """
+    earlier = set((held or {}).get("automation_announced", ()))
+    supported = {
+        automation_key(action) for action in verdict.actions if action.evidence_supports_automation
+    }
+    return {
+        "automation_new": sorted(supported - earlier),
+        "automation_announced": sorted(supported | earlier),
+    }
+
+
+def automation_key(action: Action) -> str:
+    """Return what tells one automated action of an attempt from another."""
+    return f"{action.action} {action.target or ''}".rstrip()
+
+
 def indexed_nodes(verdict: Verdict) -> dict[str, AffectedNode]:
     """Return the nodes that get an index item: those to act on first, and not all victims."""
-    order = {"culprit": 0, "suspect": 1, "victim": 2, "observed": 3}
-    ranked = sorted(verdict.affected_nodes, key=lambda each: (order[each.role], each.node))
+    ranked = sorted(verdict.affected_nodes, key=lambda each: (_ROLE_ORDER[each.role], each.node))
     return {each.node: each for each in ranked[:_INDEXED_NODES]}
 
 
-def node_item(envelope: Envelope, node: AffectedNode) -> dict[str, Any]:
-    """Return the index item of one node of one attempt."""
+def indexed_gpus(verdict: Verdict) -> dict[str, AffectedEntity]:
+    """Return the GPUs that get an index item, under each name that goes with them to other slots.
+
+    A serial number and a UUID do; a PCI address and an index are the slot's.
+    """
+    gpus = [each for each in verdict.affected_entities if each.kind == "gpu"]
+    found: dict[str, AffectedEntity] = {}
+    for gpu in sorted(gpus, key=lambda each: (_ROLE_ORDER[each.role], each.id, each.node or "")):
+        for name in (gpu.serial, gpu.uuid):
+            if name and len(name) <= _NAME_CHARACTERS and len(found) < _INDEXED_GPU_NAMES:
+                found.setdefault(name, gpu)
+    return found
+
+
+def part_items(envelope: Envelope) -> dict[str, dict[str, Any]]:
+    """Return the index items of who had a part in an attempt, by sort key."""
     verdict = envelope.verdict
-    keys = index_keys(envelope)
     cluster = f"{verdict.workload.tenant}/{verdict.workload.cluster}"
-    return {
+    told = {
         "attempt_key": envelope.attempt_key,
         "revision": envelope.revision,
-        "node_key": f"{cluster}/{node.node}",
-        "ended_key": keys["ended_key"],
-        "node": node.node,
-        "role": node.role,
+        "ended_key": index_keys(envelope)["ended_key"],
         "cluster": cluster,
         "job_id": verdict.workload.job_id,
+        "name": verdict.workload.name,
+        "scheduler": verdict.workload.scheduler,
         "end": verdict.workload.end,
         "domain": verdict.domain,
         "failure_class": verdict.failure_class,
@@ -102,10 +153,29 @@ def node_item(envelope: Envelope, node: AffectedNode) -> dict[str, Any]:
         "terminal_state": verdict.terminal_state,
         "summary": verdict.summary,
     }
+    parts: dict[str, dict[str, Any]] = {}
+    for name, node in indexed_nodes(verdict).items():
+        key = node_key(cluster, name)
+        parts[f"NODE#{name}"] = {**told, "node_key": key, "node": name, "role": node.role}
+    for name, gpu in indexed_gpus(verdict).items():
+        names = {"index": gpu.index, "pci": gpu.pci, "uuid": gpu.uuid, "serial": gpu.serial}
+        parts[f"GPU#{name}"] = {
+            **told,
+            "node_key": gpu_key(cluster, name),
+            "node": gpu.node,
+            "role": gpu.role,
+            "gpu": {kind: value for kind, value in names.items() if value is not None},
+        }
+    return parts
 
 
-def message(envelope: Envelope, *, verdict_uri: str) -> dict[str, Any]:
-    """Return what subscribers get: conclusions and nodes to act on, no log excerpts."""
+def message(
+    envelope: Envelope, *, verdict_uri: str, automated: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what subscribers get: conclusions and nodes to act on, no log excerpts.
+
+    `automated` are the keys of the actions that automation may take now, for the first time.
+    """
     verdict = envelope.verdict
     nodes = [each for each in verdict.affected_nodes if each.role in ("culprit", "suspect")]
     body: dict[str, Any] = {
@@ -132,16 +202,31 @@ def message(envelope: Envelope, *, verdict_uri: str) -> dict[str, Any]:
             for each in nodes
         ],
         "actions": [each.model_dump(mode="json") for each in verdict.actions],
+        "automation": [
+            {"key": key, "deduplication_id": deduplication_id(envelope.attempt_key, key)}
+            for key in automated
+        ],
         "incident_id": verdict.history.incident_id,
         "verdict_uri": verdict_uri,
     }
     return _within(body, MESSAGE_BYTES, ("root_causes", "actions", "nodes"))
 
 
-def message_attributes(envelope: Envelope) -> dict[str, str]:
-    """Return the attributes that subscribers filter on, all String (CONTRACTS, section 4)."""
+def deduplication_id(attempt_key: str, key: str) -> str:
+    """Return the id of one automated action of one attempt: the same in every message."""
+    return short_id("act", attempt_key, key)
+
+
+def message_attributes(
+    envelope: Envelope, automated: Sequence[str] | None = None
+) -> dict[str, str]:
+    """Return the attributes that subscribers filter on, all String (CONTRACTS, section 4).
+
+    `automated` are the actions that no earlier revision announced; by default all count.
+    """
     verdict = envelope.verdict
-    automated = any(action.evidence_supports_automation for action in verdict.actions)
+    if automated is None:
+        automated = automation(verdict, None)["automation_new"]
     attributes = {
         "cluster": verdict.workload.cluster,
         "tenant": verdict.workload.tenant,

@@ -13,7 +13,8 @@ import click
 from connectors.protocol import ConnectorError
 from engine.model.canonical import canonical_json
 from engine.model.identity import attempt_key
-from rootrank.commands.results import format_option, is_text, print_verdict, state_option
+from rootrank.commands.results import format_option, is_text, print_verdict
+from rootrank.results_source import state_option
 
 _INVALID: Final = 2
 _INTERNAL: Final = 4

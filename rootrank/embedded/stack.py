@@ -200,17 +200,20 @@ def open_stack(
 
 @contextmanager
 def open_storage(folder: Path) -> Iterator[Resources]:
-    """Stand up table and bucket only, over the state folder; nothing is written back."""
+    """Stand up table and bucket only, as the state folder holds them now; nothing is written back.
+
+    The folder is free again once it is read, so that `run` and a web view get on side by side.
+    """
     if not (folder / "table.jsonl").is_file():
         raise state.StateError(f"{folder}: holds no results yet; `rootrank run EVENT.json` first")
     with (
-        state.locked(folder),
         (folder / "functions.jsonl").open("a", encoding="utf-8") as log,
         emulated_aws(log, lambda _invocation: None),
     ):
-        resources = _deploy(STORAGE_TYPES)
-        state.load_objects(folder, resources.bucket)
-        state.load_items(folder, resources.table)
+        with state.locked(folder):
+            resources = _deploy(STORAGE_TYPES)
+            state.load_objects(folder, resources.bucket)
+            state.load_items(folder, resources.table)
         yield resources
 
 

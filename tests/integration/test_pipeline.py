@@ -9,6 +9,7 @@ import pytest
 from engine.model.canonical import canonical_json
 from engine.pipeline import attribute
 from functions.adapters.object_store import ObjectStore
+from functions.adapters.results_query import Span
 from functions.adapters.rulebook import shipped_rulebook
 from rootrank.local_case import read_case
 
@@ -146,7 +147,7 @@ def test_results_are_found_by_node_day_class_and_job(embedded: Any) -> None:
     roles = {i["attempt_key"]: i["role"] for i in query.by_node(cluster, "node-037")}
     assert roles[embedded.key] == "culprit"
     assert "CURRENT" in [i["sk"] for i in query.by_job(embedded.job_id)]
-    assert list(query.by_class(current["failure_class"], "2023-03-07")) == []
+    assert list(query.by_class(current["failure_class"], Span(since="2023-03-07"))) == []
 
 
 def test_the_order_of_map_items_changes_no_byte(
