@@ -1,11 +1,11 @@
 """Envelopes, table items and messages of a revision. Pure: the clock's reading is passed in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from engine.model.canonical import canonical_json, short_id
+from engine.model.canonical import canonical_json
 from engine.model.envelope import Envelope
-from engine.model.verdict import Action, AffectedEntity, AffectedNode, Verdict
+from engine.model.verdict import AffectedEntity, AffectedNode, Verdict
 from engine.model.vocabulary import EntityRole, RevisionStatus
 from functions.adapters.results_table import gpu_key, node_key
 
@@ -14,7 +14,7 @@ ITEM_BYTES: Final = 50_000
 MESSAGE_BYTES: Final = 64_000
 _COMPARED: Final = (
     "terminal_state", "manifestation", "domain", "failure_class", "root_causes",
-    "affected_nodes", "affected_ranks", "quality", "summary", "actions", "workload", "history",
+    "affected_nodes", "affected_ranks", "quality", "summary", "actions", "workload",
 )  # fmt: skip
 _INDEXED_NODES: Final = 64
 _INDEXED_GPU_NAMES: Final = 24
@@ -64,7 +64,6 @@ def table_item(envelope: Envelope, *, verdict_key: str, envelope_key: str) -> di
         "actions": [each.model_dump(mode="json") for each in verdict.actions],
         "would_change": [each.model_dump(mode="json") for each in verdict.quality.would_change],
         "rules_version": verdict.rules.version,
-        "usd_estimate": envelope.cost.usd_estimate,
     }
     return _within(item, ITEM_BYTES, ("would_change", "actions", "suspects", "root_causes"))
 
@@ -79,39 +78,6 @@ def index_keys(envelope: Envelope) -> dict[str, str]:
         "class_key": envelope.verdict.failure_class,
         "ended_key": f"{ended}#{envelope.attempt_key}",
     }
-
-
-def written_order(item: Mapping[str, Any]) -> tuple[int, int]:
-    """Return generation and collection that wrote a revision."""
-    return item["generation"], item["collection"]
-
-
-def seen_order(item: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the newest generation and collection that CURRENT holds good for."""
-    return max(
-        written_order(item), (item.get("seen_generation", 0), item.get("seen_collection", 0))
-    )
-
-
-def automation(verdict: Verdict, held: Mapping[str, Any] | None) -> dict[str, list[str]]:
-    """Return which actions automation may take for this revision, and for all so far.
-
-    What an earlier revision of the attempt announced is not announced again: a correction must
-    not drain a node twice.
-    """
-    earlier = set((held or {}).get("automation_announced", ()))
-    supported = {
-        automation_key(action) for action in verdict.actions if action.evidence_supports_automation
-    }
-    return {
-        "automation_new": sorted(supported - earlier),
-        "automation_announced": sorted(supported | earlier),
-    }
-
-
-def automation_key(action: Action) -> str:
-    """Return what tells one automated action of an attempt from another."""
-    return f"{action.action} {action.target or ''}".rstrip()
 
 
 def indexed_nodes(verdict: Verdict) -> dict[str, AffectedNode]:
@@ -169,13 +135,8 @@ def part_items(envelope: Envelope) -> dict[str, dict[str, Any]]:
     return parts
 
 
-def message(
-    envelope: Envelope, *, verdict_uri: str, automated: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Return what subscribers get: conclusions and nodes to act on, no log excerpts.
-
-    `automated` are the keys of the actions that automation may take now, for the first time.
-    """
+def message(envelope: Envelope, *, verdict_uri: str) -> dict[str, Any]:
+    """Return what subscribers get: conclusions and nodes to act on, no log excerpts."""
     verdict = envelope.verdict
     nodes = [each for each in verdict.affected_nodes if each.role in ("culprit", "suspect")]
     body: dict[str, Any] = {
@@ -202,31 +163,16 @@ def message(
             for each in nodes
         ],
         "actions": [each.model_dump(mode="json") for each in verdict.actions],
-        "automation": [
-            {"key": key, "deduplication_id": deduplication_id(envelope.attempt_key, key)}
-            for key in automated
-        ],
         "incident_id": verdict.history.incident_id,
         "verdict_uri": verdict_uri,
     }
     return _within(body, MESSAGE_BYTES, ("root_causes", "actions", "nodes"))
 
 
-def deduplication_id(attempt_key: str, key: str) -> str:
-    """Return the id of one automated action of one attempt: the same in every message."""
-    return short_id("act", attempt_key, key)
-
-
-def message_attributes(
-    envelope: Envelope, automated: Sequence[str] | None = None
-) -> dict[str, str]:
-    """Return the attributes that subscribers filter on, all String (CONTRACTS, section 4).
-
-    `automated` are the actions that no earlier revision announced; by default all count.
-    """
+def message_attributes(envelope: Envelope) -> dict[str, str]:
+    """Return the attributes that subscribers filter on, all String (CONTRACTS, section 4)."""
     verdict = envelope.verdict
-    if automated is None:
-        automated = automation(verdict, None)["automation_new"]
+    automated = any(action.evidence_supports_automation for action in verdict.actions)
     attributes = {
         "cluster": verdict.workload.cluster,
         "tenant": verdict.workload.tenant,
