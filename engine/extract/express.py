@@ -11,24 +11,17 @@ ways come to the same observations.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from engine.extract.blocks import MAX_LINE_CHARS
-from engine.extract.demux import Demultiplexer, Identity
+from engine.extract.demux import Demultiplexer
 from engine.extract.frames import UNDATED, Frame, FrameReader, Shape, stamp_text
+from engine.extract.kinds import Kind, Known, Speaker
 from engine.extract.recognise import Reading, SignatureReader
 from engine.extract.scanner import Hits
 from engine.extract.segment import Segment
-from engine.extract.subject import (
-    ENTITY_FIELDS,
-    POINTERS,
-    entity_of,
-    flags_of,
-    pointers_of,
-    stream_of,
-)
-from engine.extract.tally import Entry, Key, Sighting, Tally, Unread
+from engine.extract.subject import entity_of, pointers_of, stream_of
+from engine.extract.tally import Tally, Unread
 from engine.extract.traceback import HEADER
 from engine.extract.window import Window
 from engine.model.observation import Entity, When
@@ -44,88 +37,6 @@ _HEADER: Final = HEADER.encode()
 _DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
 
 Left = list[tuple[int, int, int, int]]  # line start, line end, signature, end of the match
-
-
-@dataclass(slots=True)
-class _Writer:
-    """Who writes the lines of one frame, and how his sightings are labelled."""
-
-    identity: Identity
-    entity: Entity
-    stream: str
-    pointers: dict[str, str]
-
-
-class _Kind:
-    """What a signature says with the same captures, whoever wrote the line."""
-
-    __slots__ = (
-        "fields",
-        "flags",
-        "names_entity",
-        "reader",
-        "reads_pointers",
-        "signature",
-        "symptom",
-        "values",
-    )
-
-    def __init__(
-        self,
-        reader: SignatureReader,
-        reading: Reading,
-        label: StreamLabel,
-        *,
-        flags: tuple[str, ...],
-    ) -> None:
-        fields, signature = reading.fields, reader.signature
-        self.reader = reader
-        self.signature = signature
-        self.symptom = reading.symptom
-        self.fields = fields
-        self.flags = (*flags, *flags_of(signature, label))
-        self.names_entity = not ENTITY_FIELDS.isdisjoint(fields)
-        self.values = tuple([fields.get(name, "") for name in signature.identity])
-        self.reads_pointers = not POINTERS.isdisjoint(signature.identity)
-
-
-class _Known:
-    """One kind of hit by one writer, and the entry that counts it."""
-
-    __slots__ = ("at", "entry", "kind", "writer")
-
-    def __init__(self, kind: _Kind, writer: _Writer, at: "Express", entry: Entry | None) -> None:
-        self.kind = kind
-        self.writer = writer
-        self.at = at
-        self.entry = entry or at.tally.entry(self._key())
-
-    def _key(self) -> Key:
-        kind, writer = self.kind, self.writer
-        values = kind.values
-        if kind.reads_pointers and writer.pointers:
-            fields = {**self.writer.pointers, **kind.fields}
-            values = tuple([fields.get(name, "") for name in kind.signature.identity])
-        return kind.signature.index, kind.symptom, writer.stream, self._entity(), values
-
-    def _entity(self) -> Entity:
-        if self.kind.names_entity:
-            return entity_of(self.at.label, self.writer.identity, self.kind.fields)
-        return self.writer.entity
-
-    def sighting(self, item: Unread) -> Sighting:
-        """Read a line that was put off."""
-        kind = self.kind
-        signature, text = kind.signature, item[1].decode()
-        reading = None if kind.reader.captures_nothing else kind.reader.read(text)
-        fields = kind.fields if reading is None else reading.fields
-        if self.writer.pointers:
-            fields = {**self.writer.pointers, **fields}
-        return Sighting(
-            signature.index, signature.rule, signature.name, kind.symptom, "match",
-            self._entity(), fields, signature.identity, self.at.when(item),
-            (item[4], item[2], item[5]), text, 1, kind.flags,
-        )  # fmt: skip
 
 
 class Express:
@@ -156,12 +67,13 @@ class Express:
         has_window = context.workload.start is not None or context.workload.end is not None
         self._is_open = has_window and not demultiplexer.has_hosts
         self._plans: dict[int, tuple[SignatureReader, str, bool]] = {}
-        self._kinds: dict[tuple[object, ...], _Kind | None] = {}
-        self._writers: dict[bytes, _Writer | None] = {}
+        self._kinds: dict[tuple[object, ...], Kind | None] = {}
+        self._writers: dict[bytes, Speaker | None] = {}
+        self._numbers: dict[tuple[str, Entity], int] = {}
         self._shapes: set[Shape] = set()
         self._forms: set[bytes] = set()
-        self._known: dict[tuple[object, bytes], _Known] = {}
-        self._serial = 0
+        self._known: dict[tuple[object, int], Known] = {}
+        self._serial = self._next = 0
         self._knows_all = True
         self._last: bytes | None = None
         self._shown: bytes | None = None
@@ -199,15 +111,18 @@ class Express:
                 continue
             else:
                 seen.append(index)
-            known = self._find(index, raw, frame, alone=alone) if frame is not None else None
-            if known is None or frame is None:
+            found = self._find(index, raw, frame, alone=alone) if frame is not None else None
+            if found is None or frame is None:
                 left.append((start, stop, index, end))
                 self._before[start] = before
-            elif known is not _NOTHING:
+            elif found is not _NOTHING:
+                known, writer = found
                 line, offset, length = place = place or segment.locate(start, stop)
                 _, shape, stamp = frame
                 self._serial = serial = self._serial + 1
-                known.entry.take(shape, (stamp, raw, offset, serial, line, length, known, shape))
+                known.entry.take(
+                    shape, (stamp, raw, offset, serial, line, length, known, shape, writer.pointers)
+                )
         return left
 
     def _is_alone(self, hits: Hits, number: int, stop: int) -> bool:
@@ -230,13 +145,16 @@ class Express:
         self._last = raw
         return frame
 
-    def _find(self, index: int, raw: bytes, frame: Frame, *, alone: bool) -> "_Known | None":
+    def _find(
+        self, index: int, raw: bytes, frame: Frame, *, alone: bool
+    ) -> "tuple[Known, Speaker] | None":
         """What counts a hit: None where it has to be read in full, `_NOTHING` where it is none."""
         plan = self._plans.get(index)
         if plan is None:
             plan = self._plans[index] = self._plan(index)
         reader, how, reads_blocks = plan
         said: tuple[object, ...]
+        reading: Reading | None = None
         flags: tuple[str, ...] = ()
         if reads_blocks:
             if frame[1] is not UNDATED:
@@ -263,42 +181,48 @@ class Express:
             said = (index, flags, reading.symptom, decisive)
         else:
             return None
-        known = self._known.get((said, frame[0]))
+        writer = self._writer(raw, frame)
+        if writer is None:
+            return None
+        key = said, writer.number
+        known = self._known.get(key)
         if known is None:
-            writer = self._writer(raw, frame)
-            if writer is None:
-                return None
-            kind = self._kind(said, reader, raw, flags=flags)
+            kind = self._kind(said, reader, reading or raw, flags=flags)
             if kind is None:
                 return _NOTHING
+            if kind.reads_pointers and writer.pointers:
+                # what tells these hits apart is not in the key
+                return Known(kind, writer, self, in_full=False), writer
             if self._knows_all and self.tally.is_full(index):
-                return _Known(kind, writer, self, self.tally.overflow(index, kind.symptom))
-            known = self._learn((said, frame[0]), kind, writer)
-        return known
+                return Known(kind, writer, self, in_full=True), writer
+            known = self._learn(key, kind, writer)
+        return known, writer
 
     def _kind(
         self,
         said: tuple[object, ...],
         reader: SignatureReader,
-        raw: bytes,
+        line: bytes | Reading,
         *,
         flags: tuple[str, ...],
-    ) -> _Kind | None:
+    ) -> Kind | None:
         """What the captures come to; None where the signature does not hold with them."""
         if said not in self._kinds:
             if len(self._kinds) >= _MAX_KNOWN:
                 self._kinds.clear()
-            reading = reader.read(raw.decode())
+            reading = reader.read(line.decode()) if isinstance(line, bytes) else line
             self._kinds[said] = (
-                None if reading is None else _Kind(reader, reading, self.label, flags=flags)
+                None
+                if reading is None
+                else Kind(reader, reading, self.label, flags=flags, serial=self._serial + 1)
             )
         return self._kinds[said]
 
-    def _learn(self, key: tuple[object, bytes], kind: _Kind, writer: _Writer) -> _Known:
+    def _learn(self, key: tuple[object, int], kind: Kind, writer: Speaker) -> Known:
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
             self._knows_all = False
-        known = self._known[key] = _Known(kind, writer, self, None)
+        known = self._known[key] = Known(kind, writer, self, in_full=False)
         return known
 
     def when(self, item: Unread) -> When:
@@ -324,7 +248,7 @@ class Express:
             return reader, "constant", reads_blocks
         return reader, "groups", reads_blocks
 
-    def _writer(self, raw: bytes, frame: Frame) -> _Writer | None:
+    def _writer(self, raw: bytes, frame: Frame) -> Speaker | None:
         """Who writes lines of this frame; None where the line is not as plain as it looks."""
         key = frame[0]
         if key not in self._writers:
@@ -333,7 +257,7 @@ class Express:
             self._writers[key] = self._read_writer(raw, frame)
         return self._writers[key]
 
-    def _read_writer(self, raw: bytes, frame: Frame) -> _Writer | None:
+    def _read_writer(self, raw: bytes, frame: Frame) -> Speaker | None:
         text = raw.decode()
         identity = self._demultiplexer.read(text)
         # frames that differ in digits alone are cut alike
@@ -343,10 +267,13 @@ class Express:
                 return None
             if len(self._forms) < _MAX_SHAPES:
                 self._forms.add(form)
-        entity = entity_of(self.label, identity, {})
-        return _Writer(
-            identity, entity, stream_of(self.label, identity), pointers_of(identity, entity.node)
-        )
+        entity, stream = entity_of(self.label, identity, {}), stream_of(self.label, identity)
+        if len(self._numbers) >= _MAX_WRITERS:
+            self._numbers.clear()
+            self._knows_all = False
+        self._next += 1
+        number = self._numbers.setdefault((stream, entity), self._next)
+        return Speaker(identity, entity, stream, pointers_of(identity, entity.node), number)
 
     def _check(self, raw: bytes, frame: Frame) -> bool:
         """Whether stamps of this date are read as the frame cuts them out."""
@@ -369,7 +296,7 @@ class Express:
         for shape, clocks in self.tally.spans().items():
             for clock in clocks if shape is not UNDATED else ():
                 self.stamps.read(stamp_text(shape, clock))
-        for kept in (self._known, self._kinds, self._writers):
+        for kept in (self._known, self._kinds, self._writers, self._numbers):
             kept.clear()
 
     def catch_up(self, start: int) -> None:
@@ -381,5 +308,5 @@ class Express:
             self.stamps.read(text, self._demultiplexer.read(text).body)
 
 
-_NOTHING: Final = _Known.__new__(_Known)
+_NOTHING: Final = (Known.__new__(Known), Speaker.__new__(Speaker))
 """For a hit that `extract` refuses."""

@@ -7,6 +7,8 @@ kept follows time and content, never the order of lines across ranks.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from engine.model.observation import Entity, Observation, Sample
@@ -16,6 +18,7 @@ MAX_KEYS: Final = 4096  # per signature and stream; beyond it one overflow obser
 OVERFLOW: Final = "key_overflow"
 
 _FAR: Final = 1 << 62
+_NAMES: Final = itemgetter(0, 1, 2)
 Order = tuple[int, int, str, int, str, int]
 
 
@@ -84,12 +87,18 @@ def fold(items: Iterable[Observation]) -> list[Observation]:
     for item in items:
         key = fold_key(item)
         found[key] = merge(found[key], item) if key in found else item
-    return [found[key] for key in sorted(found, key=_sortable)]
+    ordered: list[Observation] = []
+    for _, group in groupby(sorted(found, key=_NAMES), key=_NAMES):
+        keys = list(group)
+        if len(keys) > 1:
+            keys.sort(key=_rest)
+        ordered += [found[key] for key in keys]
+    return ordered
 
 
-def _sortable(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    rule, symptom, stream, entity, *more = key
-    return rule, symptom, stream, _values_of(entity), more
+def _rest(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What orders the keys of one rule, symptom and stream."""
+    return _values_of(key[3]), key[4:]
 
 
 def _values_of(entity: Entity) -> list[Any]:

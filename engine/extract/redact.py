@@ -97,14 +97,17 @@ _COMMAND: Final = re.compile(  # mysql -u root -pX, sshpass -p X, docker login -
     r"|-pass(?:in|out)?\s{1,3}pass:))"
     rf"(?!\[redacted\])({_VALUE})"
 )
-_HINTS: Final = (  # in lower case; most excerpts hold none of them
+_HINTS: Final = (  # in lower case and without digits; most excerpts hold none of them
     "secret", "key", "credential", "token", "pwd", "bearer", "basic ", "://",
     "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "akia", "asia", "agpa",
-    "aida", "aroa", "anpa", "sk-", "xox", "aiza", "ya29", "nvapi", "dop_v1", "npm_", "pypi-",
+    "aida", "aroa", "anpa", "sk-", "xox", "aiza", "ya29", "nvapi", "dop_v", "npm_", "pypi-",
     "sg.", "local-", "eyj", "private", "sig", "cookie", "webhook", "hooks.",
     "auth", "mysql", "mariadb", "mongo", "login", "redis-cli", "curl", "wget",
     "http", "smbclient", "pass", "_pat", "_cred", "_dsn", "_salt",
 )  # fmt: skip
+_DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
+_REMEMBERED: Final = 2048
+_REMEMBERED_BYTES: Final = 512
 
 
 class Redactor:
@@ -121,11 +124,14 @@ class Redactor:
         self._extra = [re.compile(pattern) for pattern in extra_patterns]
         self._extra += [_EMAIL] if emails else []
         self._extra += [_HOME] if home_paths else []
+        self._hinted: dict[bytes, bool] = {}
 
     def text(self, text: str) -> str:
         """Return `text` without secrets; idempotent as far as the site's patterns are."""
         for pattern in self._extra:
             text = pattern.sub(_mask_group, text)
+        if not self._may_hold_secret(text):
+            return text
         for _ in range(_PASSES):
             masked = self._once(text)
             if masked == text:
@@ -133,14 +139,19 @@ class Redactor:
             text = masked
         return text
 
+    def _may_hold_secret(self, text: str) -> bool:
+        """Whether a hint is in the text; texts that differ in digits alone are looked at once."""
+        if len(text) > _REMEMBERED_BYTES:
+            return _has_hint(text)
+        form = text.encode("utf-8", "replace").translate(_DIGITS)
+        if form not in self._hinted:
+            if len(self._hinted) >= _REMEMBERED:
+                self._hinted.clear()
+            self._hinted[form] = _has_hint(text)
+        return self._hinted[form]
+
     @staticmethod
     def _once(text: str) -> str:
-        low = text.lower()
-        for hint in _HINTS:
-            if hint in low:
-                break
-        else:
-            return text
         text = _KEY_BLOCK.sub(rf"\1{MASK}\2", text)
         text = _WHOLE.sub(MASK, text)
         text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
@@ -155,6 +166,11 @@ class Redactor:
         text = _VARIABLE.sub(_mask_value, text)
         text = _FLAG.sub(_mask_value, text)
         return _ASSIGNED.sub(_mask_value, text)
+
+
+def _has_hint(text: str) -> bool:
+    low = text.lower()
+    return any(hint in low for hint in _HINTS)
 
 
 def _mask_value(match: re.Match[str]) -> str:

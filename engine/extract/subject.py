@@ -18,6 +18,12 @@ ENTITY_FIELDS: Final = frozenset(
 
 def entity_of(label: StreamLabel, identity: Identity, fields: dict[str, str]) -> Entity:
     """The entity: the label's node; ranks and pids of the line; devices that a rule captured."""
+    if not fields:
+        rank = label.ranks[0] if identity.rank is None and len(label.ranks) == 1 else identity.rank
+        return Entity(
+            node_of(label, identity.host), rank, identity.local_rank, identity.pid,
+            identity.pod or label.pod,
+        )  # fmt: skip
     rank = _number(fields, "rank")
     if rank is None:
         rank = identity.rank
@@ -98,8 +104,10 @@ def node_of(label: StreamLabel, host: str) -> str:
         return label.nodes[0]
     if host and host in label.nodes:
         return host
-    short = host.split(".", maxsplit=1)[0]
-    found = [node for node in label.nodes if short and node.split(".")[0] == short]
+    short = host.split(".", maxsplit=1)[0] if label.nodes else ""
+    if not short:
+        return ""
+    found = [node for node in label.nodes if node.split(".")[0] == short]
     return found[0] if len(found) == 1 else ""
 
 

@@ -71,8 +71,9 @@ class Recipe(Protocol):
         """The line read in full."""
 
 
-Unread = tuple[bytes, bytes, int, int, int, int, Recipe, Shape]
-"""Clock, line, byte offset, serial number, line number, byte length, how to read it, stamp shape.
+Unread = tuple[bytes, bytes, int, int, int, int, Recipe, Shape, dict[str, str]]
+"""Clock, line, byte offset, serial number, line number, byte length, how to read it, stamp shape,
+what the line's prefix points at.
 
 Of one shape of stamp these sort as the orders of their sightings do.
 """
