@@ -29,7 +29,7 @@ check: lint types test ## lint, types and tests
 lint: $(READY) ## ruff, format, templates
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/cfn-lint template.yaml
+	@$(BIN)/cfn-lint template.yaml infra/spoke/template.yaml
 
 types: $(READY) ## mypy, strict
 	@$(BIN)/mypy

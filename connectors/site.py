@@ -5,6 +5,7 @@ Secrets are never in the file: a token is read from a file or an environment var
 
 import difflib
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
@@ -120,7 +121,7 @@ class Cluster(StrictDocument):
 class Tenant(StrictDocument):
     """A tenant, and the AWS accounts that may speak for it (as EventBridge tells them)."""
 
-    name: str = Field(min_length=1, max_length=128)
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,128}$")
     accounts: tuple[Annotated[str, Field(pattern=r"^[0-9]{12}$")], ...] = Field(min_length=1)
 
 
@@ -143,7 +144,8 @@ class Site(StrictDocument):
             raise ValueError("a tenant is named twice")
         strays = {each.tenant for each in self.clusters if each.tenant} - set(tenants)
         if strays and self.tenants:
-            raise ValueError(f"clusters of tenants that are not listed: {', '.join(sorted(strays))}")
+            told = ", ".join(sorted(strays))
+            raise ValueError(f"clusters of tenants that are not listed: {told}")
         return self
 
     def cluster(self, name: str) -> Cluster | None:

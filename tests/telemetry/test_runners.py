@@ -1,5 +1,6 @@
 """Items that run outside the stack: handed over, collected beside the logs, answered by token."""
 
+import importlib
 import json
 import threading
 import time
@@ -7,6 +8,7 @@ import time
 import boto3
 import pytest
 from click.testing import CliRunner
+from samtranslator.yaml_helper import yaml_parse
 from test_site_pipeline import LOG, WORKLOAD
 
 from connectors.protocol import ConnectorError
@@ -266,7 +268,7 @@ def serve(queue_url, book, store, sfn, done):
         queue.drop(taken)
 
 
-def attributed(folder, during):
+def attributed(folder, during, after=lambda: None):
     with open_stack(folder) as stack:
         during(stack)
         stack.put_event(
@@ -277,6 +279,7 @@ def attributed(folder, during):
             }
         )
         stack.settle(60)
+        after()
         query = ResultsQuery(stack.client("dynamodb"), stack.resources.table)
         store = ObjectStore(stack.client("s3"), stack.resources.bucket)
         return json.loads(store.get(query.current(KEY)["verdict_key"])[0])
@@ -293,11 +296,11 @@ def test_a_login_node_collects_for_the_workflow_that_waits(site, tmp_path, book)
         threads.append(threading.Thread(target=serve, args=given, daemon=True))
         threads[0].start()
 
-    try:
-        verdict = attributed(tmp_path / "state", during)
-    finally:
+    def after():
         done.set()
         threads[0].join(10)
+
+    verdict = attributed(tmp_path / "state", during, after)
     assert verdict["failure_class"] == "cuda_oom"
     (report,) = [each for each in verdict["connector_reports"] if each["connector"] == "files"]
     assert report["status"] == "ok"
@@ -322,6 +325,39 @@ def test_a_queue_that_nobody_reads_is_told_in_the_verdict(site, tmp_path, monkey
     assert "the edge runner did not answer" in report["reason"]
     assert verdict["domain"] == "unknown"
     assert {e["state"] for e in verdict["coverage"] if e["source"] == "applog"} == {"failed"}
+
+
+def test_a_spoke_answers_what_it_can_run_and_gives_the_rest_back(handed, site, monkeypatch):
+    from functions.collect import handler
+
+    message, objects = handed
+    waiting = Waiting()
+    monkeypatch.setattr(handler, "open_exchange", lambda: objects)
+    monkeypatch.setattr(handler, "open_workflow", lambda role: waiting)
+    records = [
+        {"messageId": name, "body": body, "eventSource": "aws:sqs"}
+        for name, body in (("good", message.model_dump_json()), ("bad", "{}"))
+    ]
+    given = handler.serve({"Records": records}, Context())
+    assert given == {"batchItemFailures": [{"itemIdentifier": "bad"}]}
+    assert [output["status"] for _, output in waiting.told] == ["ok"]
+
+
+class Context:
+    """Lambda's, as far as it is used."""
+
+    def get_remaining_time_in_millis(self):
+        return 60_000
+
+
+def test_the_spoke_s_template_names_what_there_is(root):
+    template = yaml_parse((root / "infra/spoke/template.yaml").read_text())
+    function = template["Resources"]["ServeFunction"]["Properties"]
+    module, name = function["Handler"].rsplit(".", 1)
+    assert callable(getattr(importlib.import_module(module), name))
+    queue = template["Resources"]["Queue"]["Properties"]
+    assert queue["VisibilityTimeout"] == 6 * function["Timeout"]
+    assert "ServeFunction" in (root / "infra/build.mk").read_text()
 
 
 def test_item_and_queue_are_alternatives():
