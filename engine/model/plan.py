@@ -52,7 +52,11 @@ class PlanItem(Document):
 
 
 class Plan(Document):
-    """One generation's plan; attribute refuses reports made under other digests."""
+    """One generation's plan; attribute refuses reports made under other digests.
+
+    `grace_seconds` is how long late evidence may take, `deadline_at` when the attempt's verdict
+    has to be final; where they are absent the stack's own setting holds, and no deadline.
+    """
 
     schema_version: str = SCHEMA
     attempt_key: str
@@ -66,6 +70,8 @@ class Plan(Document):
     reasoning_digest: str
     notes: tuple[str, ...] = ()
     history: tuple[dict[str, Any], ...] = ()
+    grace_seconds: int | None = None
+    deadline_at: str | None = None
 
 
 class Report(Document):

@@ -12,6 +12,7 @@ from engine.coverage import CoverageMap
 from engine.decide import Decision
 from engine.entities import Directory
 from engine.episodes import Episode
+from engine.extract.redact import Redactor
 from engine.model.canonical import canonical_json, short_id
 from engine.model.moment import rfc3339, to_us
 from engine.model.verdict import (
@@ -42,6 +43,7 @@ from engine.roles import cast_roles
 from engine.rulebook.book import Rulebook
 
 MAX_BYTES = 2_000_000
+_REDACTOR = Redactor()
 ROOT_EVIDENCE = 6
 MAX_EXPLAINS = 64
 
@@ -186,15 +188,20 @@ def _scoped(findings: Findings) -> ScopedWorkload:
         tenant=workload.tenant,
         job_id=workload.job_id,
         attempt=workload.attempt,
-        name=workload.name,
-        user=workload.user,
-        state=workload.state,
+        name=_masked(workload.name),
+        user=_masked(workload.user),
+        state=_masked(workload.state),
         exit_code=workload.exit_code,
         start=None if workload.start is None else rfc3339(to_us(workload.start)),
         end=None if workload.end is None else rfc3339(to_us(workload.end)),
         nodes=findings.directory.names.nodes,
         world_size=workload.world_size,
     )
+
+
+def _masked(text: str | None) -> str | None:
+    """Return a word of the event's or the bundle's author without secrets."""
+    return None if text is None else _REDACTOR.text(text)
 
 
 def _reports(case: Case) -> list[ConnectorReport]:

@@ -191,22 +191,54 @@ class ResultsTable:
         try:
             self.client.transact_write_items(TransactItems=writes)
         except AWS_ERRORS as error:
-            self._explain_cancellation(error, items)
-
-    def mark_final(self, attempt_key: str, revision: int) -> None:
-        """Mark CURRENT final where it still is this revision; else it was overtaken already."""
-        try:
-            self.client.update_item(
-                TableName=self.name,
-                Key=to_wire({"pk": attempt_key, "sk": CURRENT}),
-                UpdateExpression="SET #status = :final",
-                ConditionExpression="revision = :revision",
-                ExpressionAttributeNames={"#status": "status"},
-                ExpressionAttributeValues=to_wire({":final": "final", ":revision": revision}),
+            self._explain_cancellation(
+                error, pk, f"CURRENT is not revision {items.revision - 1} any more"
             )
+
+    def confirm(
+        self, attempt_key: str, held: Mapping[str, Any], *, order: tuple[int, int], is_final: bool
+    ) -> None:
+        """Note that CURRENT holds good for a newer generation and collection too.
+
+        `held` is CURRENT as it was read; a provisional revision becomes final where `is_final`.
+        Raises `RevisionConflictError` where CURRENT is another revision by now.
+        """
+        settles = is_final and held["status"] == "provisional"
+        values: Item = {
+            ":revision": held["revision"], ":generation": order[0], ":collection": order[1],
+        }  # fmt: skip
+        change = "SET seen_generation = :generation, seen_collection = :collection"
+        writes: list[TransactWriteItemTypeDef] = [
+            {
+                "Update": {
+                    "TableName": self.name,
+                    "Key": to_wire({"pk": attempt_key, "sk": CURRENT}),
+                    "UpdateExpression": change + (", #status = :final" if settles else ""),
+                    "ConditionExpression": "revision = :revision",
+                    "ExpressionAttributeValues": to_wire(
+                        values | ({":final": "final"} if settles else {})
+                    ),
+                }
+            }
+        ]
+        if settles:
+            writes[0]["Update"]["ExpressionAttributeNames"] = {"#status": "status"}
+            writes.append(
+                {
+                    "Update": {
+                        "TableName": self.name,
+                        "Key": to_wire({"pk": attempt_key, "sk": revision_key(held["revision"])}),
+                        "UpdateExpression": "SET #status = :final",
+                        "ConditionExpression": "attribute_exists(pk)",
+                        "ExpressionAttributeNames": {"#status": "status"},
+                        "ExpressionAttributeValues": to_wire({":final": "final"}),
+                    }
+                }
+            )
+        try:
+            self.client.transact_write_items(TransactItems=writes)
         except AWS_ERRORS as error:
-            if error_code(error) != "ConditionalCheckFailedException":
-                refuse(error, f"mark {attempt_key} final")
+            self._explain_cancellation(error, attempt_key, f"CURRENT is not {held['revision']}")
 
     def _part_writes(self, items: RevisionItems) -> "Iterable[TransactWriteItemTypeDef]":
         for sk in sorted(items.parts)[:MAX_PARTS]:
@@ -217,18 +249,16 @@ class ResultsTable:
             key = to_wire({"pk": items.attempt_key, "sk": sk})
             yield {"Delete": {"TableName": self.name, "Key": key}}
 
-    def _explain_cancellation(self, error: AwsError, items: RevisionItems) -> NoReturn:
+    def _explain_cancellation(self, error: AwsError, attempt_key: str, conflict: str) -> NoReturn:
         if isinstance(error, ClientError) and error_code(error) == "TransactionCanceledException":
             codes = {
                 str(reason.get("Code")) for reason in error.response.get("CancellationReasons", ())
             }
             if "ConditionalCheckFailed" in codes:
-                raise RevisionConflictError(
-                    f"{items.attempt_key}: CURRENT is not revision {items.revision - 1} any more"
-                ) from error
+                raise RevisionConflictError(f"{attempt_key}: {conflict}") from error
             if codes & {"TransactionConflict", "ThrottlingError"}:
-                raise TableBusyError(f"{items.attempt_key}: {', '.join(sorted(codes))}") from error
-        refuse(error, f"store revision {items.revision} of {items.attempt_key}")
+                raise TableBusyError(f"{attempt_key}: {', '.join(sorted(codes))}") from error
+        refuse(error, f"store a revision of {attempt_key}")
 
 
 def refuse(error: AwsError, what: str) -> NoReturn:

@@ -1,12 +1,15 @@
 """The clients of one function, built once a process and passed in."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
 import boto3
 from botocore.config import Config
 
+from functions.adapters.metering import CallCount, Meter
 from functions.adapters.notifier import Notifier
 from functions.adapters.object_store import ObjectStore
 from functions.adapters.results_table import ResultsTable
@@ -27,6 +30,26 @@ class Services:
     table: ResultsTable
     notifier: Notifier
     workflow: Workflow
+    calls: CallCount = field(default_factory=CallCount)
+
+    def start_meter(self, memory_mb: int) -> "RunningMeter":
+        """Begin to measure an invocation of a function with so much memory."""
+        return RunningMeter(self.calls, memory_mb, self.calls.snapshot(), time.monotonic())
+
+
+@dataclass(slots=True, frozen=True)
+class RunningMeter:
+    """The meter of an invocation that is not over."""
+
+    calls: CallCount
+    memory_mb: int
+    before: Mapping[str, int]
+    started: float
+
+    def read(self) -> Meter:
+        """Return what the invocation took so far."""
+        milliseconds = int((time.monotonic() - self.started) * 1000)
+        return Meter(milliseconds, self.memory_mb, self.calls.since(self.before))
 
 
 @cache
@@ -34,6 +57,8 @@ def connect() -> Services:
     """Build the clients from the environment; raises `SettingMissingError`."""
     settings = read_settings()
     session = boto3.session.Session()
+    calls = CallCount()
+    calls.watch(session)
     return Services(
         settings=settings,
         store=ObjectStore(session.client("s3", config=_PATIENCE), settings.bucket),
@@ -42,4 +67,5 @@ def connect() -> Services:
         workflow=Workflow(
             session.client("stepfunctions", config=_PATIENCE), settings.state_machine_arn
         ),
+        calls=calls,
     )

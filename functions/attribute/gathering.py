@@ -18,10 +18,12 @@ from engine.model.plan import Manifest, ManifestEntry, Plan, PlanItem, Report
 from engine.model.verdict import HistoryEntry
 from engine.rulebook.book import Rulebook
 from functions.adapters.keys import collected_prefix, report_key
+from functions.adapters.metering import Meter
 from functions.adapters.object_store import ObjectMissingError, ObjectStore
 from functions.adapters.site_rules import CONNECTOR as SITE_RULES
 from functions.attribute.undescribed import reported_losses, with_window
 from functions.collect.receipt import Receipt
+from functions.scope.affordable import unafforded_reports
 from functions.scope.planning import windows_of
 from functions.scope.scoping import INFERRED, LOST, UNREAD
 
@@ -45,6 +47,8 @@ class Gathered:
     read: list[ManifestEntry] = field(default_factory=list)
     receipts: list[ManifestEntry] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
+    meters: list[Meter] = field(default_factory=list)
+    plan_meters: list[Meter] = field(default_factory=list)
 
     def manifest(self, collection: int) -> Manifest:
         """Return the list of everything that was read."""
@@ -100,6 +104,7 @@ class Gathering:
     ) -> Gathered:
         """Read every shard of every plan; `errors` are what the workflow caught on the way."""
         gathered = Gathered(plans, plan_entry)
+        gathered.reports += unafforded_reports(plans[0])
         for plan in plans:
             gathered.losses += _noted(plan, LOST)
             gathered.reports += [
@@ -120,10 +125,13 @@ class Gathering:
 
     def _gather_item(self, gathered: Gathered, plan: Plan, item: PlanItem, *, prefix: str) -> None:
         key = report_key(prefix, item.item_id)
-        body, trouble = self._read(key)
+        body, trouble, metadata = self._read(key)
         if body is None:
             gathered.reports.append(_missing_report(item, plan, f"no report: {trouble}"))
             return
+        meter = Meter.read(metadata)
+        if meter is not None:
+            gathered.meters.append(meter)
         try:
             receipt = Receipt.model_validate_json(body)
         except ValueError:
@@ -144,7 +152,7 @@ class Gathering:
 
     def _gather_shard(self, gathered: Gathered, entry: ManifestEntry) -> list[str]:
         """Add a shard's observations; returns what of it was lost."""
-        body, trouble = self._read(entry.key)
+        body, trouble, _ = self._read(entry.key)
         if body is None:
             return [f"its observations are lost: {trouble}"]
         if digest_bytes(body) != entry.sha256:
@@ -168,18 +176,19 @@ class Gathering:
     def _is_strange(self, observation: Observation) -> bool:
         return observation.extraction_digest not in ("", self.book.extraction_digest)
 
-    def _read(self, key: str) -> tuple[bytes | None, str]:
-        """Return an object's bytes, or None and why there are none."""
+    def _read(self, key: str) -> tuple[bytes | None, str, Mapping[str, str]]:
+        """Return an object's bytes and metadata, or None and why there are none."""
         try:
-            return self.store.get(key)[0], ""
+            body, stored = self.store.get(key)
         except ObjectMissingError:
-            return None, "it was never stored"
+            return None, "it was never stored", {}
         except TransientError:
             if self.is_patient:
                 raise
-            return None, "storage did not answer"
+            return None, "storage did not answer", {}
         except ConnectorError:
-            return None, "storage refused it"
+            return None, "storage refused it", {}
+        return body, "", stored.metadata
 
 
 def _inflate(body: bytes) -> bytes:

@@ -23,10 +23,11 @@ logger = Logger(service="rootrank")
 collect_rarely()
 
 
-def attribute(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+def attribute(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Attribute one collection and move CURRENT to its revision."""
     task = parse(event=event, model=AttributeTask)
     services = connect()
+    meter = services.start_meter(int(context.memory_limit_in_mb))
     started = time.monotonic()
     rules = site_rules.over(
         shipped_rulebook(),
@@ -44,6 +45,7 @@ def attribute(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         now=lambda: datetime.now(UTC),
         grace_seconds=services.settings.grace_seconds,
         result_days=services.settings.result_days,
+        meter=meter.read,
     )
     judged, verdict = judging.judge(task)
     told = {name: getattr(verdict, name) for name in ("terminal_state", "domain", "failure_class")}

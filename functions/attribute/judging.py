@@ -11,7 +11,7 @@ from pydantic import Field
 from engine.model.canonical import canonical_json, digest
 from engine.model.contract import Document
 from engine.model.envelope import Envelope, read_envelope
-from engine.model.moment import rfc3339, to_us
+from engine.model.moment import parse_rfc3339, rfc3339, to_us
 from engine.model.plan import ManifestEntry, Plan
 from engine.model.verdict import Verdict
 from engine.rulebook.book import Rulebook
@@ -23,6 +23,7 @@ from functions.adapters.keys import (
     plan_key,
     verdict_key,
 )
+from functions.adapters.metering import Meter
 from functions.adapters.object_store import ObjectConflictError, ObjectMissingError, ObjectStore
 from functions.adapters.results_table import (
     CURRENT,
@@ -30,15 +31,20 @@ from functions.adapters.results_table import (
     ResultsTable,
     RevisionConflictError,
     RevisionItems,
+    revision_key,
 )
-from functions.attribute.gathering import Gathering, rules_report
+from functions.attribute.costing import Spent
+from functions.attribute.gathering import Gathered, Gathering, rules_report
 from functions.attribute.isolation import Attribute, attribute_isolated
 from functions.attribute.revision import (
+    automation,
     changed_fields,
     index_keys,
     part_items,
     revision_status,
+    seen_order,
     table_item,
+    written_order,
 )
 from functions.scope.admission import Scope
 from functions.scope.claiming import Claims
@@ -73,6 +79,16 @@ class Judged:
 
 
 @dataclass(slots=True, frozen=True)
+class _Basis:
+    """What a revision rests on beside its verdict, and how long it may still take."""
+
+    evidence_digest: str
+    cost: Spent
+    grace_seconds: int | None
+    deadline_at: str | None
+
+
+@dataclass(slots=True, frozen=True)
 class Judging:
     """Attribution over its stores. `attribute` is the engine."""
 
@@ -85,6 +101,7 @@ class Judging:
     grace_seconds: int
     result_days: int
     rules_trouble: str | None = None
+    meter: Callable[[], Meter] = Meter
 
     def judge(self, task: AttributeTask) -> tuple[Judged, Verdict]:
         """Attribute one collection; the same task again finds its revision already there."""
@@ -92,9 +109,10 @@ class Judging:
         if claim is None:
             raise ClaimMissingError(f"{task.attempt_key}: nobody claimed it; put its event again")
         scope = self.claims.read_scope(claim)
-        plans, entry = self._plans(task, scope)
+        plans, entry, meters = self._plans(task, scope)
         gathering = Gathering(self.store, self.book, task.retry_count < PATIENT_RETRIES)
         gathered = gathering.gather(plans, entry, task.workflow)
+        gathered.plan_meters += meters
         if self.rules_trouble is not None:
             gathered.reports.append(rules_report(self.rules_trouble, plans[0]))
         case = gathered.case(detection_signal=scope.detection_signal)
@@ -109,10 +127,28 @@ class Judging:
         document = canonical_json(verdict.model_dump(mode="json"))
         where = verdict_key(task.attempt_key, verdict.attribution_id)
         self.store.put_once(where, document, content_type=_JSON)
-        return self._record(task, verdict, evidence_digest), verdict
+        basis = _Basis(
+            evidence_digest,
+            self._cost(gathered, scope),
+            plans[0].grace_seconds,
+            plans[0].deadline_at,
+        )
+        return self._record(task, verdict, basis), verdict
 
-    def _plans(self, task: AttributeTask, scope: Scope) -> tuple[list[Plan], ManifestEntry]:
+    def _cost(self, gathered: Gathered, scope: Scope) -> Spent:
+        return Spent(
+            collected=tuple(gathered.meters),
+            planned=tuple(gathered.plan_meters),
+            attributed=self.meter(),
+            reports=tuple(gathered.reports),
+            events=1 + len(scope.other_states),
+        )
+
+    def _plans(
+        self, task: AttributeTask, scope: Scope
+    ) -> tuple[list[Plan], ManifestEntry, list[Meter]]:
         plans: list[Plan] = []
+        meters: list[Meter] = []
         entry = None
         for collection in range(1, task.collection + 1):
             key = plan_key(task.attempt_key, task.generation, collection)
@@ -121,10 +157,12 @@ class Judging:
             except ObjectMissingError:
                 continue
             plans.append(Plan.model_validate_json(body))
+            meter = Meter.read(stored.metadata)
+            meters += [] if meter is None else [meter]
             entry = ManifestEntry(key=key, version=stored.version, sha256=stored.sha256)
         if entry is not None:
-            return plans, entry
-        return self._plan_of_event(task, scope)
+            return plans, entry, meters
+        return (*self._plan_of_event(task, scope), meters)
 
     def _plan_of_event(self, task: AttributeTask, scope: Scope) -> tuple[list[Plan], ManifestEntry]:
         """Plan from the event alone, where planning failed: nothing is collected."""
@@ -141,39 +179,61 @@ class Judging:
             plan = Plan.model_validate_json(body)
         return [plan], ManifestEntry(key=key, version=stored.version, sha256=stored.sha256)
 
-    def _record(self, task: AttributeTask, verdict: Verdict, evidence_digest: str) -> Judged:
-        more = task.collection < MAX_COLLECTIONS and bool(verdict.quality.would_change)
+    def _record(self, task: AttributeTask, verdict: Verdict, using: _Basis) -> Judged:
+        wait = self.grace_seconds if using.grace_seconds is None else using.grace_seconds
+        more = (
+            task.collection < MAX_COLLECTIONS
+            and bool(verdict.quality.would_change)
+            and not self._is_too_late(using.deadline_at, wait)
+        )
+        order = (task.generation, task.collection)
         for _ in range(_TRIES):
             held = self.table.get(task.attempt_key, CURRENT)
-            wait = self.grace_seconds
             if held is not None:
-                order = (held["generation"], held["collection"])
-                if order > (task.generation, task.collection):
-                    return Judged(held["revision"], False, False, wait)
-                if order == (task.generation, task.collection):
+                if order < seen_order(held):
+                    return self._overtaken(task, held, wait)
+                if order == written_order(held):
                     return Judged(held["revision"], True, more, wait)
-                if held["attribution_id"] == verdict.attribution_id:
-                    if not more:
-                        self.table.mark_final(task.attempt_key, held["revision"])
-                    return Judged(held["revision"], False, more, wait)
             try:
-                revision = self._move(task, verdict, evidence_digest, held=held, more=more)
+                if held is not None and held["attribution_id"] == verdict.attribution_id:
+                    self.table.confirm(task.attempt_key, held, order=order, is_final=not more)
+                    return Judged(held["revision"], False, more, wait)
+                revision = self._move(task, verdict, using, held=held, more=more)
             except RevisionConflictError:
                 continue
             return Judged(revision, True, more, wait)
         raise RevisionConflictError(f"{task.attempt_key}: CURRENT moved {_TRIES} times meanwhile")
 
+    def _is_too_late(self, deadline_at: str | None, wait: int) -> bool:
+        """Whether a second collection would begin after the attempt's deadline."""
+        return deadline_at is not None and to_us(self.now()) + wait * 1_000_000 >= to_us(
+            parse_rfc3339(deadline_at)
+        )
+
+    def _overtaken(self, task: AttributeTask, held: Item, wait: int) -> Judged:
+        """Answer a task that a newer one has overtaken: nothing of it is written now.
+
+        A revision that an earlier try of this very task wrote may not have been announced.
+        """
+        for revision in range(held["revision"], 0, -1):
+            item = self.table.get(task.attempt_key, revision_key(revision))
+            if item is None or written_order(item) < (task.generation, task.collection):
+                break
+            if written_order(item) == (task.generation, task.collection):
+                return Judged(revision, True, False, wait)
+        return Judged(held["revision"], False, False, wait)
+
     def _move(
         self,
         task: AttributeTask,
         verdict: Verdict,
-        evidence_digest: str,
+        using: _Basis,
         *,
         held: Item | None,
         more: bool,
     ) -> int:
         revision = 1 if held is None else held["revision"] + 1
-        where = envelope_key(task.attempt_key, revision, evidence_digest)
+        where = envelope_key(task.attempt_key, revision, using.evidence_digest)
         document = verdict_key(task.attempt_key, verdict.attribution_id)
         now = self.now()
         envelope = self._store_envelope(
@@ -189,7 +249,9 @@ class Judging:
                 changed=changed_fields(self._held_verdict(held), verdict),
                 published_at=rfc3339(to_us(now)),
                 locations={"verdict": self.store.uri(document), "envelope": self.store.uri(where)},
-                manifest_digest=evidence_digest,
+                cost=using.cost.envelope(),
+                timings_ms=using.cost.timings_ms(),
+                manifest_digest=using.evidence_digest,
                 verdict=verdict,
             ),
             where,
@@ -243,6 +305,7 @@ def _items(
     item = table_item(envelope, verdict_key=document, envelope_key=where)
     item |= index_keys(envelope) | order
     item |= {"expires_at": expires_at, "indexed_parts": sorted(parts)}
+    item |= automation(envelope.verdict, held)
     return RevisionItems(
         attempt_key=envelope.attempt_key,
         revision=envelope.revision,

@@ -28,5 +28,7 @@ def announce(
     if item is None:
         raise RevisionMissingError(f"{task.attempt_key}: revision {task.revision} is not stored")
     envelope = Envelope.model_validate_json(store.get(item["envelope_key"])[0])
-    body = message(envelope, verdict_uri=store.uri(item["verdict_key"]))
-    return notifier.announce(body, message_attributes(envelope))
+    # A revision of an older release says nothing of automation: then all of it counts as new.
+    automated = item.get("automation_new")
+    body = message(envelope, verdict_uri=store.uri(item["verdict_key"]), automated=automated or ())
+    return notifier.announce(body, message_attributes(envelope, automated))

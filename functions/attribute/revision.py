@@ -1,11 +1,11 @@
 """Envelopes, table items and messages of a revision. Pure: the clock's reading is passed in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from engine.model.canonical import canonical_json
+from engine.model.canonical import canonical_json, short_id
 from engine.model.envelope import Envelope
-from engine.model.verdict import AffectedEntity, AffectedNode, Verdict
+from engine.model.verdict import Action, AffectedEntity, AffectedNode, Verdict
 from engine.model.vocabulary import EntityRole, RevisionStatus
 from functions.adapters.results_table import gpu_key, node_key
 
@@ -14,7 +14,7 @@ ITEM_BYTES: Final = 50_000
 MESSAGE_BYTES: Final = 64_000
 _COMPARED: Final = (
     "terminal_state", "manifestation", "domain", "failure_class", "root_causes",
-    "affected_nodes", "affected_ranks", "quality", "summary", "actions", "workload",
+    "affected_nodes", "affected_ranks", "quality", "summary", "actions", "workload", "history",
 )  # fmt: skip
 _INDEXED_NODES: Final = 64
 _INDEXED_GPU_NAMES: Final = 24
@@ -64,6 +64,7 @@ def table_item(envelope: Envelope, *, verdict_key: str, envelope_key: str) -> di
         "actions": [each.model_dump(mode="json") for each in verdict.actions],
         "would_change": [each.model_dump(mode="json") for each in verdict.quality.would_change],
         "rules_version": verdict.rules.version,
+        "usd_estimate": envelope.cost.usd_estimate,
     }
     return _within(item, ITEM_BYTES, ("would_change", "actions", "suspects", "root_causes"))
 
@@ -78,6 +79,46 @@ def index_keys(envelope: Envelope) -> dict[str, str]:
         "class_key": envelope.verdict.failure_class,
         "ended_key": f"{ended}#{envelope.attempt_key}",
     }
+
+
+def written_order(item: Mapping[str, Any]) -> tuple[int, int]:
+    """Return generation and collection that wrote a revision."""
+    return item["generation"], item["collection"]
+
+
+def seen_order(item: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the newest generation and collection that CURRENT holds good for."""
+    return max(
+        written_order(item), (item.get("seen_generation", 0), item.get("seen_collection", 0))
+    )
+
+
+def automation(verdict: Verdict, held: Mapping[str, Any] | None) -> dict[str, list[str]]:
+    """Return which actions automation may take for this revision, and for all so far.
+
+    What an earlier revision of the attempt announced is not announced again: a correction must
+    not drain a node twice.
+    """
+    before = held or {}
+    earlier = set(before.get("automation_announced", ()))
+    if "automation_announced" not in before:  # a revision of an older release, or none
+        earlier |= {
+            automation_key(Action.model_validate(each))
+            for each in before.get("actions", ())
+            if each["evidence_supports_automation"]
+        }
+    supported = {
+        automation_key(action) for action in verdict.actions if action.evidence_supports_automation
+    }
+    return {
+        "automation_new": sorted(supported - earlier),
+        "automation_announced": sorted(supported | earlier),
+    }
+
+
+def automation_key(action: Action) -> str:
+    """Return what tells one automated action of an attempt from another."""
+    return f"{action.action} {action.target or ''}".rstrip()
 
 
 def indexed_nodes(verdict: Verdict) -> dict[str, AffectedNode]:
@@ -135,8 +176,13 @@ def part_items(envelope: Envelope) -> dict[str, dict[str, Any]]:
     return parts
 
 
-def message(envelope: Envelope, *, verdict_uri: str) -> dict[str, Any]:
-    """Return what subscribers get: conclusions and nodes to act on, no log excerpts."""
+def message(
+    envelope: Envelope, *, verdict_uri: str, automated: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what subscribers get: conclusions and nodes to act on, no log excerpts.
+
+    `automated` are the keys of the actions that automation may take now, for the first time.
+    """
     verdict = envelope.verdict
     nodes = [each for each in verdict.affected_nodes if each.role in ("culprit", "suspect")]
     body: dict[str, Any] = {
@@ -163,16 +209,31 @@ def message(envelope: Envelope, *, verdict_uri: str) -> dict[str, Any]:
             for each in nodes
         ],
         "actions": [each.model_dump(mode="json") for each in verdict.actions],
+        "automation": [
+            {"key": key, "deduplication_id": deduplication_id(envelope.attempt_key, key)}
+            for key in automated
+        ],
         "incident_id": verdict.history.incident_id,
         "verdict_uri": verdict_uri,
     }
     return _within(body, MESSAGE_BYTES, ("root_causes", "actions", "nodes"))
 
 
-def message_attributes(envelope: Envelope) -> dict[str, str]:
-    """Return the attributes that subscribers filter on, all String (CONTRACTS, section 4)."""
+def deduplication_id(attempt_key: str, key: str) -> str:
+    """Return the id of one automated action of one attempt: the same in every message."""
+    return short_id("act", attempt_key, key)
+
+
+def message_attributes(
+    envelope: Envelope, automated: Sequence[str] | None = None
+) -> dict[str, str]:
+    """Return the attributes that subscribers filter on, all String (CONTRACTS, section 4).
+
+    `automated` are the actions that no earlier revision announced; by default all count.
+    """
     verdict = envelope.verdict
-    automated = any(action.evidence_supports_automation for action in verdict.actions)
+    if automated is None:
+        automated = automation(verdict, None)["automation_new"]
     attributes = {
         "cluster": verdict.workload.cluster,
         "tenant": verdict.workload.tenant,

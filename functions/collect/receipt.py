@@ -50,9 +50,7 @@ def store_collected(
         key = observations_key(prefix, report.item_id, sha256)
         stored = store.put_once(key, body, content_type=OBSERVATIONS_TYPE)
         entry = ManifestEntry(key=key, version=stored.version, sha256=sha256)
-    return store_receipt(
-        store, prefix, Receipt(report=report, observations=entry), meter=meter()
-    )
+    return store_receipt(store, prefix, Receipt(report=report, observations=entry), meter=meter())
 
 
 def packed(observations: Iterable[Observation], summaries: Iterable[StreamSummary]) -> bytes:

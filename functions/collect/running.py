@@ -118,9 +118,7 @@ class Running:
             if isinstance(error, TransientError) and is_patient:
                 raise
             report = _unstored(collected.report, error)
-            return store_receipt(
-                self.store, prefix, Receipt(report=report), meter=self.meter()
-            )
+            return store_receipt(self.store, prefix, Receipt(report=report), meter=self.meter())
 
     def _seconds_left(self, item: PlanItem) -> float:
         """Return how long the item may still take before its attempt's deadline."""

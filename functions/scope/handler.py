@@ -26,17 +26,21 @@ from engine.model.verdict import EvidenceRequest
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
 from functions.adapters.metering import emit
+from functions.adapters.results_query import ResultsQuery
 from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import Services, connect
-from functions.adapters.site_file import aws_outside, configured_site
+from functions.adapters.site_file import aws_outside, configured_site, site_redactor
 from functions.adapters.site_rules import site_rules
+from functions.scope.authorization import authorize
 from functions.scope.claiming import Claims
 from functions.scope.context import keep_context
+from functions.scope.past import Past
 from functions.scope.planning import RuleDigests
-from functions.scope.reception import receive_any
+from functions.scope.reception import masked, receive_any
 from functions.scope.scheduler_items import described, scheduler_items
 from functions.scope.scoping import PlanTask, Scoping
 from functions.scope.telemetry import telemetry_items
+from functions.scope.terms import Terms, terms_of
 
 logger = Logger(service="rootrank")
 
@@ -59,7 +63,11 @@ def admit_record(record: SQSRecord) -> None:
             logger.info("context kept", extra={**received, "kind": scoped.detail_type})
             emit({"ContextEvents": 1})
             return
-        claimed = _claims(connect()).admit(scoped)
+        services = connect()
+        site = configured_site()
+        authorize(scoped, site, bundles=services.store.uri("bundles/"))
+        workload = masked(scoped.workload, site_redactor())
+        claimed = _claims(services).admit(scoped.model_copy(update={"workload": workload}))
     except UnfinishedEventError as error:
         logger.info("event ignored", extra={**received, "reason": str(error)})
         return
@@ -71,10 +79,11 @@ def admit_record(record: SQSRecord) -> None:
     emit({"EventsAdmitted": 1}, dimensions={"outcome": claimed.outcome})
 
 
-def plan(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+def plan(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Make and store the plan of one collection."""
     task = parse(event=event, model=PlanTask)
     services = connect()
+    meter = services.start_meter(int(context.memory_limit_in_mb))
     prefix = services.settings.site_rules
     book = site_rules.over(shipped_rulebook(), services.store, prefix=prefix).book
     scoping = Scoping(
@@ -84,6 +93,10 @@ def plan(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         lambda: RuleDigests.of(book),
         partial(_site_items, book),
         _ask_scheduler,
+        mask=_masked,
+        past=Past(ResultsQuery(services.table.client, services.table.name), services.store).of,
+        terms=_terms,
+        meter=meter.read,
     )
     scoped = scoping.scope(task)
     logger.info("planned", extra={**task.model_dump(), **asdict(scoped)})
@@ -127,6 +140,21 @@ def _ask_scheduler(workload: Workload) -> Workload:
     except ConnectorError as error:
         logger.warning("the scheduler was not asked", extra={"reason": str(error)[:2000]})
         return workload
+
+
+def _masked(workload: Workload) -> Workload:
+    """Return the workload without what a site wants masked; of an unknown wish, without names."""
+    try:
+        return masked(workload, site_redactor())
+    except SiteError:
+        return workload.model_copy(update={"name": None, "user": None})
+
+
+def _terms(workload: Workload) -> Terms:
+    try:
+        return terms_of(configured_site(), workload)
+    except SiteError:
+        return Terms()
 
 
 def _claims(services: Services) -> Claims:

@@ -12,6 +12,7 @@ from connectors.schedulers.scoped import (
 )
 from engine.extract.redact import Redactor
 from engine.model.event import BusEvent
+from engine.model.workload import Workload
 
 
 def receive(body: str) -> ScopedEvent:
@@ -44,7 +45,18 @@ def _event(body: str) -> BusEvent:
 
 def _scoped(event: BusEvent) -> ScopedEvent:
     scoped = parse_event(event)
-    if scoped.record is None:
-        return scoped
-    # A scheduler's reason may quote what the program said, secrets included.
-    return scoped.model_copy(update={"record": Redactor().text(scoped.record)})
+    # A scheduler's reason may quote what the program said, and a job's name its command line.
+    redactor = Redactor()
+    update: dict[str, object] = {"workload": masked(scoped.workload, redactor)}
+    if scoped.record is not None:
+        update["record"] = redactor.text(scoped.record)
+    return scoped.model_copy(update=update)
+
+
+def masked(workload: Workload, redactor: Redactor) -> Workload:
+    """Return a workload without secrets in the words that people choose: name, user, state."""
+    words = {name: getattr(workload, name) for name in ("name", "user", "state")}
+    update = {
+        name: text for name, word in words.items() if word and (text := redactor.text(word)) != word
+    }
+    return workload.model_copy(update=update) if update else workload

@@ -1,19 +1,23 @@
 """From a claimed attempt to its stored plan: events, bundle, rules, and what is left to collect."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from connectors.bundle import BundleError, LoadedBundle, load_bundle_from
 from connectors.protocol import ConnectorError, TransientError
 from connectors.schedulers.record import NAME as RECORD
 from connectors.schedulers.record import QUERY as RECORD_QUERY
+from connectors.static import expand_evidence
 from engine.model.canonical import canonical_json, short_id
 from engine.model.contract import Document
+from engine.model.moment import rfc3339, to_us
 from engine.model.plan import MAX_ITEMS, Plan, PlanItem
-from engine.model.verdict import EvidenceRequest
+from engine.model.verdict import EvidenceRequest, HistoryEntry
 from engine.model.workload import EvidenceSource, Workload
 from functions.adapters.keys import collected_prefix, items_key, plan_key
+from functions.adapters.metering import Meter
 from functions.adapters.object_store import (
     ObjectConflictError,
     ObjectMissingError,
@@ -23,9 +27,11 @@ from functions.adapters.object_store import (
 from functions.adapters.results_table import CURRENT, ResultsTable
 from functions.collect.receipt import read_receipts
 from functions.scope.admission import Scope, complete
+from functions.scope.affordable import USD_PER_GB, Affordable, afford, limited
 from functions.scope.claiming import Claims
 from functions.scope.context import context_items, read_context
 from functions.scope.planning import RuleDigests, make_plan
+from functions.scope.terms import Terms
 
 _KUBERNETES: Final = frozenset({"kubernetes", "kueue"})
 LOST: Final = "lost: "
@@ -85,6 +91,11 @@ class Scoping:
     load_digests: Callable[[], RuleDigests]
     site_items: SiteItems = no_site
     ask_scheduler: Callable[[Workload], Workload] = lambda workload: workload
+    mask: Callable[[Workload], Workload] = lambda workload: workload
+    past: Callable[[str, Workload], Sequence[HistoryEntry]] = lambda _key, _workload: ()
+    terms: Callable[[Workload], Terms] = lambda _workload: Terms()
+    meter: Callable[[], Meter] = Meter
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def scope(self, task: PlanTask) -> Scoped:
         """Make and store the plan of one collection; a plan that is stored already stands."""
@@ -110,20 +121,25 @@ class Scoping:
             workload = complete(scope, bundle.workload)
             absent = (each for each in bundle.declared if each.path in bundle.missing)
             evidence = (*scope.evidence, *bundle.evidence, *absent)
+        workload = self.mask(workload)
+        terms = self.terms(workload)
         requests: tuple[EvidenceRequest, ...] = ()
         earlier = self._earlier(task)
+        spent_bytes = 0
         if earlier:
             requests = self._requests(task)
-            evidence = self._uncollected(task, earlier)
+            evidence, spent_bytes = self._uncollected(task, earlier)
+        sizes = None if bundle is None else bundle.sizes
+        bought = self._afford(evidence, sizes, terms=terms, spent_bytes=spent_bytes)
         plan = make_plan(
             workload,
-            evidence,
+            bought.evidence,
             digests=self.load_digests(),
             base_uri=scope.bundle_uri,
             generation=task.generation,
             collection=task.collection,
             requests=requests,
-            sizes=None if bundle is None else bundle.sizes,
+            sizes=sizes,
         )
         items = (*plan.items, *_state_items(scope, plan.items))
         if not earlier and scope.record is not None:
@@ -132,14 +148,47 @@ class Scoping:
             context = read_context(self.store, scope.model_copy(update={"workload": workload}))
             items = (*items, *context_items(context, plan.windows))
         if not earlier or requests:
-            items = (*items, *self.site_items(plan, requests))
-        return plan.model_copy(
-            update={
-                "attempt_key": task.attempt_key,
-                "items": items[:MAX_ITEMS],
-                "notes": (*plan.notes, *notes, *_left_out(items)),
-            }
-        )
+            items = (*items, *limited(self.site_items(plan, requests), bought.bytes_left))
+        notes = (*plan.notes, *bought.notes, *notes, *_left_out(items))
+        update: dict[str, Any] = {"attempt_key": task.attempt_key, "notes": notes}
+        update |= self._given(task.attempt_key, workload, terms=terms, earlier=earlier)
+        deadline_at = update.get("deadline_at")
+        if deadline_at is not None:
+            items = tuple(each.model_copy(update={"deadline_at": deadline_at}) for each in items)
+        return plan.model_copy(update=update | {"items": items[:MAX_ITEMS]})
+
+    def _afford(
+        self,
+        evidence: Sequence[EvidenceSource],
+        sizes: Mapping[str, int] | None,
+        *,
+        terms: Terms,
+        spent_bytes: int,
+    ) -> Affordable:
+        """Return what the cluster's budget buys of the evidence, less what was read already."""
+        if terms.budget_usd is None:
+            return Affordable(tuple(evidence))
+        left = terms.budget_usd - USD_PER_GB * spent_bytes / 1024**3
+        if sizes is not None:
+            evidence, missing = expand_evidence(list(evidence), list(sizes))
+            del missing  # named again where the plan is made
+        return afford(evidence, sizes or {}, left)
+
+    def _given(
+        self, key: str, workload: Workload, *, terms: Terms, earlier: Sequence[Plan]
+    ) -> dict[str, Any]:
+        """Return what the plan carries beside its items; nothing where nothing was given."""
+        given: dict[str, Any] = {}
+        if not earlier and (past := self.past(key, workload)):
+            given["history"] = tuple(each.model_dump(mode="json") for each in past)
+        if terms.grace_seconds is not None:
+            given["grace_seconds"] = terms.grace_seconds
+        if earlier and earlier[0].deadline_at is not None:
+            given["deadline_at"] = earlier[0].deadline_at
+        elif terms.deadline_seconds is not None and not earlier:
+            until = self.now() + timedelta(seconds=terms.deadline_seconds)
+            given["deadline_at"] = rfc3339(to_us(until))
+        return given
 
     def _bundle(self, scope: Scope) -> tuple[LoadedBundle | None, tuple[str, ...]]:
         if scope.bundle_uri is None:
@@ -168,22 +217,28 @@ class Scoping:
         keys = [plan_key(task.attempt_key, task.generation, number) for number in numbers]
         return [plan for plan in (read_plan(self.store, key) for key in keys) if plan is not None]
 
-    def _uncollected(self, task: PlanTask, earlier: Sequence[Plan]) -> tuple[EvidenceSource, ...]:
-        """Return the evidence of earlier items that left no usable report."""
+    def _uncollected(
+        self, task: PlanTask, earlier: Sequence[Plan]
+    ) -> tuple[tuple[EvidenceSource, ...], int]:
+        """Return the evidence of earlier items without a usable report, and the bytes read."""
         left: list[EvidenceSource] = []
+        read_bytes = 0
         for plan in earlier:
             prefix = collected_prefix(task.attempt_key, task.generation, plan.collection)
             receipts = read_receipts(self.store, prefix, plan.items)
             for item in plan.items:
                 receipt = receipts.get(item.item_id)
+                read_bytes += 0 if receipt is None else receipt.report.bytes
                 if receipt is None or receipt.report.status == "error":
                     left += item.evidence
-        return tuple(left)
+        return tuple(left), read_bytes
 
     def _store(self, key: str, plan: Plan) -> Plan:
         body = canonical_json(plan.model_dump(mode="json", exclude_unset=True))
         try:
-            self.store.put_once(key, body, content_type="application/json")
+            self.store.put_once(
+                key, body, content_type="application/json", metadata=self.meter().metadata()
+            )
         except ObjectConflictError:
             return read_plan(self.store, key) or plan
         return plan

@@ -1,0 +1,131 @@
+"""The verdicts that an attribution is given as evidence: a snapshot, taken when it is planned.
+
+Earlier attempts of the job, and what was said in the last day of nodes that the attempt ran on.
+The plan keeps the snapshot, so that the same plan always means the same verdict.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from pydantic import ValidationError
+
+from connectors.protocol import ConnectorError
+from engine.history import CONCURRENT, EARLIER, SAME_NODE
+from engine.model.moment import parse_rfc3339
+from engine.model.plan import Plan
+from engine.model.verdict import HistoryEntry
+from engine.model.workload import Workload
+from functions.adapters.keys import plan_key
+from functions.adapters.object_store import ObjectStore
+from functions.adapters.results_query import ResultsQuery
+
+logger = Logger(service="rootrank", child=True)
+
+MAX_EARLIER: Final = 5
+MAX_OTHERS: Final = 20
+MAX_READ: Final = 500
+"""Verdicts of the cluster that are looked at; newest first, so a busy day costs no more."""
+MAX_SHARED: Final = 64
+LOOK_BACK: Final = timedelta(hours=24)
+_Item = dict[str, Any]
+
+
+@dataclass(slots=True, frozen=True)
+class Past:
+    """Earlier verdicts over their stores."""
+
+    query: ResultsQuery
+    store: ObjectStore
+
+    def of(self, attempt_key: str, workload: Workload) -> tuple[HistoryEntry, ...]:
+        """Return the snapshot for an attempt; empty where the table cannot be asked now.
+
+        History never changes a cause, so a plan does not fail for want of it.
+        """
+        try:
+            earlier = list(islice(self._earlier(attempt_key, workload), MAX_EARLIER))
+            taken = {attempt_key, *(each.attribution_id for each in earlier)}
+            others = list(islice(self._others(attempt_key, workload, taken), MAX_OTHERS))
+        except ConnectorError as error:
+            logger.warning("no history was given", extra={"reason": str(error)[:500]})
+            return ()
+        return (*earlier, *others)
+
+    def _earlier(self, attempt_key: str, workload: Workload) -> Iterator[HistoryEntry]:
+        job = attempt_key.rsplit("/", 1)[0] + "/"
+        for item in islice(self.query.by_job(workload.job_id), MAX_READ):
+            key = item.get("attempt_key", "")
+            is_judged = "attribution_id" in item
+            if not is_judged or key == attempt_key or not key.startswith(job):
+                continue
+            if not _ended_before(item, workload.start or workload.end):
+                continue
+            nodes = self._nodes_of(item)
+            if nodes is None:
+                continue
+            shared = sorted(set(workload.nodes) & nodes)[:MAX_SHARED]
+            yield _entry(item, EARLIER, tuple(shared))
+
+    def _others(
+        self, attempt_key: str, workload: Workload, taken: set[str]
+    ) -> Iterator[HistoryEntry]:
+        end = workload.end or workload.start
+        if end is None or not workload.nodes:
+            return
+        own = set(workload.nodes)
+        cluster = f"{workload.tenant}/{workload.cluster}"
+        days = sorted({(end - LOOK_BACK).date(), end.date(), (end + LOOK_BACK).date()})
+        for day in reversed(days):
+            for item in islice(self.query.by_day(cluster, day.isoformat()), MAX_READ):
+                if item["attempt_key"] == attempt_key or item["attribution_id"] in taken:
+                    continue
+                shared = own & {*item.get("culprits", ()), *item.get("suspects", ())}
+                relation = _relation(item, workload)
+                if shared and relation is not None:
+                    yield _entry(item, relation, tuple(sorted(shared)[:MAX_SHARED]))
+
+    def _nodes_of(self, item: _Item) -> set[str] | None:
+        """Return the nodes that an earlier attempt ran on, from its plan; None where unknown."""
+        key = plan_key(item["attempt_key"], item.get("generation", 1), 1)
+        try:
+            return set(Plan.model_validate_json(self.store.get(key)[0]).workload.nodes)
+        except (ConnectorError, ValidationError):
+            return None
+
+
+def _entry(item: _Item, relation: str, shared: tuple[str, ...]) -> HistoryEntry:
+    part = item["attempt_key"].rsplit("/", 1)[1]
+    return HistoryEntry(
+        attribution_id=item["attribution_id"],
+        relation=relation,
+        job_id=item["job_id"],
+        attempt=int(part[1:]) if part[:1] == "r" and part[1:].isdigit() else None,
+        end=item.get("end"),
+        domain=item["domain"],
+        failure_class=item["failure_class"],
+        shared=shared,
+    )
+
+
+def _relation(item: _Item, workload: Workload) -> str | None:
+    """Return how another attempt lies in time: before, at the same time, or of no interest."""
+    end, start = _moment(item.get("end")), _moment(item.get("start"))
+    own_end = workload.end or workload.start
+    if end is None or own_end is None:
+        return None
+    if workload.start is not None and end <= workload.start:
+        return SAME_NODE if workload.start - end <= LOOK_BACK else None
+    return CONCURRENT if start is None or start <= own_end else None
+
+
+def _ended_before(item: _Item, moment: datetime | None) -> bool:
+    end = _moment(item.get("end"))
+    return end is None or moment is None or end <= moment
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else parse_rfc3339(text)
