@@ -22,6 +22,8 @@ from engine.model.workload import Workload
 
 FORMS = (("aws.sagemaker", "SageMaker Training Job State Change"),)
 _TERMINAL = ("Completed", "Failed", "Stopped")
+_TELLING = ("MaxRuntimeExceeded", "MaxWaitTimeExceeded", "Interrupted")
+"""Secondary states that say why a job stopped. Source: DescribeTrainingJob, SecondaryStatus."""
 _MAX_NODES = 10_000
 _MAX_REASON = 1024
 """As long as SageMaker's own reasons are (DescribeTrainingJob, FailureReason)."""
@@ -35,12 +37,14 @@ def parse(event: BusEvent) -> ScopedEvent:
         raise UnfinishedEventError(f"{event.detail_type}: status {status!r} ends no job")
     limit = _dict(detail.get("StoppingCondition")).get("MaxRuntimeInSeconds")
     secondary = detail.get("SecondaryStatus")
-    state = secondary if secondary in ("MaxRuntimeExceeded", "Interrupted") else status
+    state = secondary if secondary in _TELLING else status
     fields = {
         "scheduler": "sagemaker",
         "cluster": event.region or "default",
         "tenant": event.account or "default",
         "job_id": detail.get("TrainingJobName"),
+        # A training job's name is used once in an account and region: it is the attempt.
+        "attempt": 0,
         "name": detail.get("TrainingJobName"),
         "state": state,
         "start": epoch_ms_text(detail.get("TrainingStartTime") or detail.get("CreationTime")),

@@ -19,8 +19,10 @@ _SUCCEEDED: Final = frozenset({"COMPLETED", "SUCCEEDED", "COMPLETE", "FINISHED",
 _PRECISION: Final = (
     frozenset({"NODE_FAIL", "BOOT_FAIL"}),
     frozenset({"OUT_OF_MEMORY", "OOMKILLED"}),
-    frozenset({"TIMEOUT", "DEADLINE", "DEADLINEEXCEEDED"}),
-    frozenset({"PREEMPTED", "EVICTED", "REVOKED"}),
+    frozenset(
+        {"TIMEOUT", "DEADLINE", "DEADLINEEXCEEDED", "MAXRUNTIMEEXCEEDED", "MAXWAITTIMEEXCEEDED"}
+    ),
+    frozenset({"PREEMPTED", "EVICTED", "REVOKED", "INTERRUPTED"}),
     frozenset({"CANCELLED", "STOPPED"}),
     frozenset({"FAILED"}),
 )
@@ -31,7 +33,7 @@ class Scope(Document):
     """All that the events of one attempt say together.
 
     `other_states` are the state and exit code of each event that the chosen workload does not
-    carry itself. `record` is the fullest that a scheduler told of the chosen state.
+    carry itself. `record` is the fullest that each source told of the chosen state.
     """
 
     workload: Workload
@@ -95,9 +97,14 @@ def merge(events: Iterable[ScopedEvent]) -> Scope:
 
 
 def _fullest_record(ordered: list[ScopedEvent]) -> str | None:
+    """Return the fullest record that each source has of the chosen state, one after another."""
     best = _rank(ordered[0].workload)
-    records = [each.record for each in ordered if each.record and _rank(each.workload) == best]
-    return max(records, key=lambda each: (len(each), each), default=None)
+    fullest: dict[str, str] = {}
+    for each in ordered:
+        if each.record and _rank(each.workload) == best:
+            held = fullest.get(each.origin, "")
+            fullest[each.origin] = max(held, each.record, key=lambda text: (len(text), text))
+    return "".join(fullest[origin] for origin in sorted(fullest)) or None
 
 
 def complete(scope: Scope, bundled: Workload) -> Workload:

@@ -7,7 +7,9 @@ import pytest
 
 from connectors.schedulers import InvalidEventError, UnfinishedEventError, parse_event
 from connectors.schedulers.pcs import read_pcs_record
+from engine.model.identity import attempt_key
 from functions.forward.handler import detail_of, read_messages
+from functions.scope.admission import merge
 
 EVENTS = Path(__file__).parents[2] / "events"
 
@@ -48,7 +50,73 @@ def test_a_terminated_host_is_told_in_batchs_own_words():
 def test_a_service_job_says_what_sagemaker_said():
     event = scoped("batch-service-job-failed.json")
     assert event.workload.queue == "training"
+    assert event.workload.time_limit_s == 86400
     assert "AlgorithmError: ExitCode 1" in event.record
+
+
+SERVICE = ("batch-service-job-failed.json", "sagemaker-of-service-job.json")
+
+
+def test_a_service_job_and_its_training_job_are_one_attempt():
+    events = [scoped(name) for name in SERVICE]
+    assert {attempt_key(each.workload) for each in events} == {
+        "123456789012/eu-west-1/sagemaker/AWSBatch-llm-sft-1/r0"
+    }
+    scope = merge(events)
+    assert scope == merge(reversed(events))
+    workload = scope.workload
+    assert (workload.state, workload.queue, workload.nodes) == (
+        "Failed", "training", ("algo-1", "algo-2"),
+    )  # fmt: skip
+    assert scope.other_states == ()
+    assert [json.loads(line).get("jobId", "")[:4] for line in scope.record.splitlines()] == [
+        "9b2c", "",
+    ]  # fmt: skip
+
+
+def test_each_attempt_of_a_retried_service_job_is_its_own_training_job():
+    event = json.loads((EVENTS / SERVICE[0]).read_bytes())
+    (first,) = event["detail"]["attempts"]
+    second = json.loads(json.dumps(first).replace("llm-sft-1", "llm-sft-2"))
+    event["detail"]["attempts"] = [first, second]
+    told = parse_event(event)
+    assert told.workload.job_id == "AWSBatch-llm-sft-2"
+    assert len(json.loads(told.record)["attempts"]) == 1
+
+
+def test_a_service_job_that_never_ran_is_told_by_batch_alone():
+    event = json.loads((EVENTS / SERVICE[0]).read_bytes())
+    event["detail"]["attempts"] = []
+    workload = parse_event(event).workload
+    assert (workload.scheduler, workload.state) == ("batch", "FAILED")
+
+
+def test_a_limit_that_sagemaker_tells_outweighs_batchs_failed():
+    service, training = (json.loads((EVENTS / name).read_bytes()) for name in SERVICE)
+    training["detail"] |= {
+        "TrainingJobStatus": "Stopped", "SecondaryStatus": "MaxRuntimeExceeded",
+    }  # fmt: skip
+    scope = merge([parse_event(service), parse_event(training)])
+    assert scope.workload.state == "MaxRuntimeExceeded"
+    assert scope.other_states == (("Failed", ""),)
+
+
+def test_an_eks_attempt_has_a_node_and_the_exit_of_the_container_that_failed():
+    workload = scoped("batch-eks-failed.json").workload
+    assert workload.nodes == ("ip-10-0-1-17.eu-west-1.compute.internal",)
+    assert (workload.exit_code, workload.attempt) == ("137", 0)
+
+
+def test_of_several_ecs_containers_the_one_that_failed_counts():
+    event = json.loads((EVENTS / "batch-failed.json").read_bytes())
+    containers = [{"name": "log", "exitCode": 0}, {"name": "train", "exitCode": 3}]
+    event["detail"]["attempts"] = [{"taskProperties": [{"containers": containers}]}]
+    assert parse_event(event).workload.exit_code == "3"
+
+
+def test_a_terminated_hosts_instance_is_known_to_context_events():
+    event = scoped("batch-host-terminated.json")
+    assert event.instance_ids == {"i-0123456789abcdef0": "i-0123456789abcdef0"}
 
 
 def test_commands_environments_and_images_are_not_kept():
@@ -66,7 +134,9 @@ def test_a_stop_at_the_limit_is_told_by_the_secondary_status():
     assert scoped("sagemaker-stopped-at-limit.json").workload.state == "MaxRuntimeExceeded"
 
 
-@pytest.mark.parametrize("name", ["batch-no-status.json", "sagemaker-no-name.json"])
+@pytest.mark.parametrize(
+    "name", ["batch-no-status.json", "batch-service-no-job.json", "sagemaker-no-name.json"]
+)
 def test_a_broken_event_is_refused(name):
     with pytest.raises(InvalidEventError):
         scoped(f"malformed/{name}")

@@ -1,13 +1,16 @@
 """The cluster, the bus and the emitters between them, as a site would install them."""
 
+import json
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from cluster import PROGRAMS, Cluster, ClusterError, free_ports, has_memory_cgroup, running
@@ -41,6 +44,8 @@ class Site:
     stack: Stack
     folder: Path
     jobs: dict[str, str] = field(default_factory=dict)
+    early: Verdict | None = None
+    """The verdict on the job that was asked about while it ran."""
 
     def keys(self, job: str) -> list[str]:
         """Return the attempts of a job that the table knows, with or without a verdict."""
@@ -65,6 +70,24 @@ class Site:
         assert current is not None, f"no verdict for {key}"
         store = ObjectStore(self.stack.client("s3"), self.stack.resources.bucket)
         return Verdict.model_validate_json(store.get(current["verdict_key"])[0])
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return the detail of every event that reached the admitting function."""
+        return [
+            json.loads(record["body"])["detail"]
+            for each in self.stack.invocations
+            if "Admit" in each.function
+            for record in each.event["Records"]
+        ]
+
+    def program(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run our program as SlurmUser does."""
+        command = ["runuser", "-u", "slurm", "--", "/usr/bin/python3", "-m", "rootrank_slurm",
+                   *argv, "--conf", str(self.folder / "rootrank.conf")]  # fmt: skip
+        return subprocess.run(
+            command, cwd=self.folder / "programs", capture_output=True, text=True, timeout=60,
+            env=self.cluster.environment, check=False,
+        )  # fmt: skip
 
     def waiting(self) -> list[str]:
         """Return what still waits in the spools."""
@@ -122,6 +145,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         _run_jobs(made)
         cluster.start("poll", [*emitter, "poll", *conf], user="slurm")
         _wait_for_events(made)
+        _run_jobs_of_the_script(made)
+        _wait_for_events(made)
         embedded.settle(400)
         yield made
 
@@ -159,11 +184,46 @@ def _run_jobs(site: Site) -> None:
     jobs["array"] = cluster.submit("array", "exit $SLURM_ARRAY_TASK_ID", "-w", "rr1", "-a", "0-2")
     if has_memory_cgroup():
         jobs["memory"] = cluster.submit("memory", eat, "-w", "rr1", "--mem=60")
-    for name in ("node", "cancel", "again"):
+    jobs["het"] = cluster.submit("het", "exit 5", "-w", "rr1", ":", "-J", "het", "-n1", "-w", "rr2")
+    jobs["name"] = cluster.submit("a\nb|c JobState=COMPLETED \udcff", "exit 2", "-w", "rr1")
+    jobs["hang"] = cluster.submit("hang", "sleep 600", "-w", "rr1")
+    for name in ("node", "cancel", "again", "hang"):
         _wait_until(site, name, "RUNNING", 30)
     cluster.run("scancel", jobs["cancel"])
     cluster.run("scontrol", "requeue", jobs["again"])
     cluster.lose_node("rr3", jobs["node"])
+    _ask_about(site, "hang")
+    cluster.run("scancel", jobs["hang"])
+
+
+def _ask_about(site: Site, name: str) -> None:
+    """Request attribution of a job that runs, and wait for the verdict."""
+    job = site.jobs[name]
+    done = site.program("request", job, "--signal", "hang")
+    if done.returncode:
+        raise ClusterError(f"request: {done.stderr}")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        site.stack.settle(60)
+        for key in site.keys(job):
+            query = ResultsQuery(site.stack.client("dynamodb"), site.stack.resources.table)
+            if query.current(key) is not None:
+                site.early = site.verdict(key)
+                return
+        time.sleep(0.2)
+    raise ClusterError(f"{name}: no verdict 60 s after the request")
+
+
+def _run_jobs_of_the_script(site: Site) -> None:
+    """Replace epilog and plugin by the completion script, and run jobs that only it tells of."""
+    cluster, jobs = site.cluster, site.jobs
+    cluster.stop_controller()
+    cluster.settings = ("JobCompType=jobcomp/script", f"JobCompLoc={site.folder}/jobcomp")
+    cluster.write_conf()
+    cluster.start_controller()
+    jobs["script"] = cluster.submit("script", "exit 4", "-w", "rr1")
+    jobs["never"] = cluster.submit("never", "true", "--begin=now+1hour")
+    cluster.run("scancel", jobs["never"])
 
 
 def _wait_until(site: Site, name: str, state: str, seconds: float) -> None:

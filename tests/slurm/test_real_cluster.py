@@ -4,7 +4,7 @@ The epilog, the completion plugin and the poller all tell of each job: an attemp
 """
 
 import pytest
-from cluster import has_memory_cgroup
+from cluster import has_jwt, has_memory_cgroup
 
 from connectors.registry import Outside, build_connectors
 from connectors.site import read_site
@@ -98,6 +98,44 @@ def test_three_emitters_tell_and_nothing_is_told_twice_or_lost(site):
             assert len(site.keys(job)) == 1, name
 
 
+def test_each_part_of_a_het_job_is_an_attempt_on_its_own_nodes(site):
+    job = site.jobs["het"]
+    parts = [site.verdict(only_key(site, f"{job}+{offset}")).workload for offset in (0, 1)]
+    assert [each.nodes for each in parts] == [("rr1",), ("rr2",)]
+    assert {(each.state, each.exit_code) for each in parts} == {("FAILED", "5:0")}
+
+
+def test_a_name_with_newlines_bars_and_bytes_changes_no_other_field(site):
+    _, workload = scoped(site, "name")
+    assert (workload.state, workload.exit_code, workload.user) == ("FAILED", "2:0", "root")
+    assert workload.name.startswith("a\nb|c JobState=COMPLETED")
+
+
+def test_a_job_that_still_runs_is_attributed_on_request_and_again_when_it_ends(site):
+    assert site.early.workload.state == "RUNNING"
+    assert (site.early.workload.end, site.early.workload.nodes) == (None, ("rr1",))
+    verdict, workload = scoped(site, "hang")
+    assert workload.start == site.early.workload.start
+    assert verdict.terminal_state == "cancelled"
+
+
+def test_a_request_for_a_job_that_ended_is_refused(site):
+    done = site.program("request", site.jobs["done"], "--signal", "hang")
+    assert done.returncode == 2
+    assert "is COMPLETED" in done.stderr
+
+
+def test_the_completion_script_tells_also_of_a_job_that_never_began(site):
+    told = [each["record"] for each in site.told() if each["record"]["kind"] == "jobcomp"]
+    by_script = {each["completion"]["JOBID"] for each in told if "JOBID" in each["completion"]}
+    assert by_script == {site.jobs["script"], site.jobs["never"]}
+    _, workload = scoped(site, "script")
+    assert (workload.state, workload.exit_code, workload.nodes) == ("FAILED", "4:0", ("rr1",))
+    _, never = scoped(site, "never")
+    assert never.state.startswith("CANCELLED")
+    assert (never.start, never.nodes) == (None, ())
+
+
 def commands(site):
     slurm = f"{{kind: commands, conf: {site.cluster.conf}}}"
     text = f"version: 1\nclusters:\n  - {{name: rrlab, slurm: {slurm}}}\n"
@@ -124,3 +162,33 @@ def test_the_plan_asks_the_cluster_and_its_answer_is_evidence(site):
     reports = {each.connector: each.status for each in verdict.connector_reports}
     assert reports["slurm"] == "ok"
     assert reports["record"] == "ok"
+
+
+def rest(site, url, token=None, user="root"):
+    access = f", user: {user}, token: {{env: TOKEN}}" if token else ""
+    text = (
+        f"version: 1\nclusters:\n  - name: rrlab\n    slurm: {{kind: rest, url: '{url}'{access}}}\n"
+    )
+    world = Outside(environment={"TOKEN": token or ""})
+    return build_connectors(read_site(text.encode(), shown="sources.yaml"), world)[0]
+
+
+def test_slurmrestd_says_of_each_job_what_the_programs_say(site):
+    connector, programs = rest(site, site.cluster.start_rest()), commands(site)
+    assert connector.probe().detail.endswith("controllers: UP")
+    job = site.jobs["array"]
+    for name in (*(site.jobs[n] for n in ("done", "fail", "signal", "time", "node")),
+                 f"{job}_2", f"{site.jobs['het']}+1"):  # fmt: skip
+        asked = Workload(scheduler="slurm", job_id=name)
+        said, wanted = connector.describe(asked), programs.describe(asked)
+        assert said.workload == wanted.workload, name
+
+
+def test_slurmrestd_lets_a_token_in_and_no_other(site):
+    if not has_jwt():
+        pytest.skip("needs slurm-wlm-jwt-plugin")
+    url, token = site.cluster.start_rest_with_tokens(), site.cluster.token("root")
+    asked = Workload(scheduler="slurm", job_id=site.jobs["fail"])
+    assert rest(site, url, token).describe(asked).workload.exit_code == "3:0"
+    for wrong in ("wrong", None):
+        assert rest(site, url, wrong).probe().status == "refused"

@@ -11,7 +11,8 @@ from typing import Any, Dict, List, Optional
 from rootrank_slurm.bus import Bus
 from rootrank_slurm.deliver import Deliverer, say
 from rootrank_slurm.poll import poll_once
-from rootrank_slurm.records import EPILOG, JOBCOMP, Slurm, job_of, taken
+from rootrank_slurm.records import EPILOG, JOBCOMP, SIGNALS, Slurm, job_of, taken
+from rootrank_slurm.request import RequestError, request_record
 from rootrank_slurm.serve import make_server
 from rootrank_slurm.settings import SettingsError, read_settings
 from rootrank_slurm.spool import Spool
@@ -26,14 +27,21 @@ def main(argv: Optional[List[str]] = None) -> int:
     fail a job.
     """
     parser = argparse.ArgumentParser(prog="rootrank_slurm")
-    parser.add_argument("command", choices=sorted(_COMMANDS))
+    parser.add_argument("command", choices=sorted([*_COMMANDS, "request"]))
+    parser.add_argument("job", nargs="?", help="of request: the job that still runs")
+    parser.add_argument("--signal", choices=SIGNALS, help="of request: what was noticed")
     parser.add_argument("--conf", help="settings (default: /etc/rootrank/slurm.conf)")
     options = parser.parse_args(argv)
+    if (options.command == "request") != bool(options.job and options.signal):
+        parser.error("request, and only request, takes a job and --signal")
     from_slurmctld = options.command in ("epilog", "jobcomp")
     try:
         settings = read_settings(options.conf)
-        code: int = _COMMANDS[options.command](settings, Spool(settings["spool"]))
-    except (SettingsError, OSError) as error:
+        spool = Spool(settings["spool"])
+        if options.command == "request":
+            return _request(settings, spool, options.job, options.signal)
+        code: int = _COMMANDS[options.command](settings, spool)
+    except (SettingsError, RequestError, OSError) as error:
         say(str(error))
         return 0 if from_slurmctld else 2
     return 0 if from_slurmctld else code
@@ -58,6 +66,16 @@ def _spooled(settings: Dict[str, str], spool: Spool, kind: str, record: Dict[str
         cwd=_HERE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True, close_fds=True,
     )  # fmt: skip
+    return 0
+
+
+def _request(settings: Dict[str, str], spool: Spool, job: str, signal: str) -> int:
+    deliverer = _deliverer(settings, spool)
+    spool.add("request", request_record(deliverer.slurm, job, signal))
+    if deliverer.drain():
+        print("attribution of job %s is requested" % job)  # noqa: T201
+    else:
+        print("the request for job %s is spooled and will be delivered" % job)  # noqa: T201
     return 0
 
 

@@ -5,11 +5,13 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from rootrank_slurm.bus import Bus, BusDownError, BusRefusedError
+from rootrank_slurm.instances import instances_of, read_instances
 from rootrank_slurm.records import ACCOUNTING_LAG_S, Slurm, attempt_row, is_settled, job_of, rows_of
 from rootrank_slurm.spool import Spool
 
 SOURCE = "rootrank.scheduler"
-DETAIL_TYPE = "Job Completed"
+COMPLETED = "Job Completed"
+REQUESTED = "Attribution Requested"
 _LOOK_AGAIN_S = 1.0
 
 
@@ -28,6 +30,7 @@ class Deliverer:
         self.cluster = settings["cluster"]
         self.settle_s = int(settings["settle_s"])
         self.retry_s = int(settings["retry_s"])
+        self.instances = settings["instances"]
         self.slurm, self.bus, self.spool = slurm, bus, spool
         self.clock, self.pause = clock, pause
 
@@ -72,7 +75,7 @@ class Deliverer:
                 left += 1
                 continue
             try:
-                self.bus.put(SOURCE, DETAIL_TYPE, detail)
+                self.bus.put(SOURCE, detail_type_of(detail), detail)
             except BusRefusedError as error:
                 say("event %s is refused: %s" % (name, error))
                 self.spool.bury(name, str(error))
@@ -92,6 +95,12 @@ class Deliverer:
             rows = rows_of(record.get("sacct") or "")
             row = rows[0] if rows else None
             return self._detail(record, asked, row)
+        if told == "request":
+            row = attempt_row(job, rows_of(self.slurm.accounting(job)), at)
+            # The cluster's name, which is part of what identifies the attempt, comes from here.
+            if row is None and not is_last_call:
+                return None
+            return self._request(record, row)
         if now - at < ACCOUNTING_LAG_S:
             return None
         rows = rows_of(self.slurm.accounting(job))
@@ -109,12 +118,40 @@ class Deliverer:
     ) -> Dict[str, Any]:
         state = str((row or {}).get("State") or record.get("JOBSTATE") or record.get("state") or "")
         nodes = str((row or {}).get("NodeList") or record.get("NODES") or record.get("nodes") or "")
-        if state.startswith(("NODE_FAIL", "BOOT_FAIL")):
-            asked["nodes"] = self.slurm.nodes(nodes)
+        if not state.startswith("COMPLETED"):
+            self._ask_nodes(asked, nodes)
+        return {"version": 1, "workload": self._workload(record), "record": asked}
+
+    def _request(self, record: Dict[str, Any], row: Optional[Dict[str, str]]) -> Dict[str, Any]:
+        asked = {"kind": "request", "scontrol": record.get("scontrol", "")}
+        if row is not None:
+            asked["sacct"] = _table([row])
+            self._ask_nodes(asked, row["NodeList"])
+        workload = dict(self._workload(record), state="RUNNING")
+        return {
+            "version": 1, "workload": workload, "record": asked,
+            "detection_signal": record["detection_signal"],
+        }  # fmt: skip
+
+    def _ask_nodes(self, asked: Dict[str, Any], names: str) -> None:
+        """Add the nodes' states, and which machines they are: what AWS says names machines."""
+        told = self.slurm.nodes(names)
+        if told:
+            asked["nodes"] = told
+            instances = instances_of(told, read_instances(self.instances) if self.instances else {})
+            if instances:
+                asked["instance_ids"] = instances
+
+    def _workload(self, record: Dict[str, Any]) -> Dict[str, str]:
         workload = {"scheduler": "slurm", "job_id": job_of(record)}
         if self.cluster:
             workload["cluster"] = self.cluster
-        return {"version": 1, "workload": workload, "record": asked}
+        return workload
+
+
+def detail_type_of(detail: Dict[str, Any]) -> str:
+    """Return the kind of event that a detail is: a request names what was noticed."""
+    return REQUESTED if "detection_signal" in detail else COMPLETED
 
 
 def _same_start(record: Dict[str, Any], rows: List[Dict[str, str]]) -> Optional[Dict[str, str]]:

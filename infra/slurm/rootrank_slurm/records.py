@@ -5,6 +5,7 @@ Only names on these lists leave the controller: never scripts, comments, environ
 
 import calendar
 import os
+import re
 import subprocess
 import time
 from typing import Any, Dict, List, Mapping, Optional
@@ -32,11 +33,15 @@ SACCT = (
     "TimelimitRaw", "NodeList", "Partition", "Account", "User", "Cluster", "AllocTRES", "Reason",
     "JobName",
 )  # fmt: skip
+SIGNALS = ("crash", "hang", "straggler")
+"""What may be noticed of a job that still runs."""
 _OVER = (
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
     "PREEMPTED", "REQUEUED", "REVOKED", "TIMEOUT",
 )  # fmt: skip
 _TIMEOUT_S = 20
+_NODES_CHARS = 60000
+_REASON = re.compile(r"\bReason=(.{1,400}?)(?=\s+[A-Z]\w+=|$)")
 _VALUE_CHARS = 4096
 ACCOUNTING_LAG_S = 5
 """On 22.05 limit and array id were written up to some seconds after the end."""
@@ -59,6 +64,27 @@ def job_of(record: Mapping[str, Any]) -> str:
         if text.isdigit():
             return text
     return ""
+
+
+def field_of(text: str, name: str) -> str:
+    """Return the value of a key in what `scontrol --oneliner` prints, or ""."""
+    for word in text.split():
+        if word.startswith(name + "="):
+            return word[len(name) + 1 :]
+    return ""
+
+
+def node_line(text: str) -> str:
+    """Return what is kept of a node's record; "" for a line that is none."""
+    kept = []
+    for name in ("NodeName", "State", "InstanceId"):
+        value = field_of(text, name)
+        if value:
+            kept.append("%s=%s" % (name, value[:256]))
+    reason = _REASON.search(text)
+    if reason:
+        kept.append("Reason=%s" % reason.group(1).strip()[:400])
+    return " ".join(kept) if text.startswith("NodeName=") else ""
 
 
 class Slurm:
@@ -100,8 +126,21 @@ class Slurm:
         return " ".join(kept)
 
     def nodes(self, names: str) -> str:
-        """Return state and reason of nodes."""
-        return self._run([self.scontrol, "--oneliner", "show", "node", names]) if names else ""
+        """Return state, reason and instance of nodes, one a line, those with a reason first.
+
+        A job of thousands of nodes must not make an event that the bus refuses.
+        """
+        text = self._run([self.scontrol, "--oneliner", "show", "node", names]) if names else ""
+        found = [line for line in (node_line(each) for each in text.splitlines()) if line]
+        found.sort(key=lambda line: " Reason=" not in line)
+        kept: List[str] = []
+        size = 0
+        for line in found:
+            size += len(line) + 1
+            if size > _NODES_CHARS:
+                break
+            kept.append(line)
+        return "\n".join(kept)
 
     def _run(self, argv: List[str], nothing: Any = "") -> Any:
         environment = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}

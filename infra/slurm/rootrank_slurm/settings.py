@@ -19,6 +19,7 @@ DEFAULTS = {
     "poll_s": "30",
     "poll_overlap_s": "600",
     "listen": "127.0.0.1:9880",
+    "instances": "",
 }
 
 
