@@ -8,11 +8,10 @@ from loki_server import LokiServer
 from connectors.registry import Outside, connector_for
 from connectors.site import read_site
 from engine.case import Case
-from engine.extract.scanner import build_scanner
 from engine.model.verdict import EvidenceRequest
 from engine.model.workload import Workload
 from engine.pipeline import attribute
-from functions.adapters.rulebook import shipped_rulebook
+from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.collect.collection import Collecting, collect_item
 from functions.scope.planning import RuleDigests, make_plan, windows_of
 from functions.scope.telemetry import telemetry_items
@@ -86,7 +85,7 @@ def judged(site, book, *, requests=()):
         requests=requests,
         collection=2 if requests else 1,
     )
-    collecting = Collecting(book=book, scanner=build_scanner(book))
+    collecting = Collecting(book=book, scanner=scanners.scanner_of(book))
     outside = Outside(pause=lambda seconds: None)
     found = [
         collect_item(

@@ -20,10 +20,9 @@ from connectors.registry import Outside, build_connectors
 from connectors.site import read_site
 from connectors.telemetry.logql import Entry
 from connectors.telemetry.loki_paging import Pager
-from engine.extract.scanner import build_scanner
 from engine.model.plan import Budget
 from engine.model.workload import Workload
-from functions.adapters.rulebook import shipped_rulebook
+from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.collect.collection import Collecting, collect_item
 from functions.scope.planning import windows_of
 from functions.scope.telemetry import telemetry_items
@@ -64,7 +63,7 @@ def connector(url, more="", streams=STREAMS):
 @pytest.fixture(scope="module")
 def collecting():
     book = shipped_rulebook()
-    return Collecting(book=book, scanner=build_scanner(book))
+    return Collecting(book=book, scanner=scanners.scanner_of(book))
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from prometheus_server import BASE, Prometheus, free_port, series
 
 from connectors.registry import Outside, build_connectors
 from connectors.site import read_site
-from engine.extract.scanner import build_scanner
 from engine.model.plan import Budget
 from engine.model.workload import Workload
-from functions.adapters.rulebook import shipped_rulebook
+from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.collect.collection import Collecting, collect_item
 from functions.scope.planning import windows_of
 from functions.scope.telemetry import telemetry_items
@@ -76,7 +75,7 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="module")
 def collecting():
     book = shipped_rulebook()
-    return Collecting(book=book, scanner=build_scanner(book))
+    return Collecting(book=book, scanner=scanners.scanner_of(book))
 
 
 def workload(nodes=("n1", "n2", "n3"), start=BASE, end=BASE + 1_200):

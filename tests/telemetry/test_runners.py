@@ -13,14 +13,13 @@ from test_site_pipeline import LOG, WORKLOAD
 
 from connectors.protocol import ConnectorError
 from engine.extract.redact import Redactor
-from engine.extract.scanner import build_scanner
 from engine.model.canonical import canonical_json
 from engine.model.plan import Plan
 from engine.model.workload import Workload
 from functions.adapters.exchange import Exchange, ExchangeBusyError, ExchangeRefusedError
 from functions.adapters.object_store import ObjectStore
 from functions.adapters.results_query import ResultsQuery
-from functions.adapters.rulebook import shipped_rulebook
+from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.adapters.runner_queue import RunnerQueue
 from functions.adapters.site_file import SiteConnector, configured_site
 from functions.collect.handover import HandOverTask, make_hand_over
@@ -118,7 +117,12 @@ def handed(site, book, monkeypatch):
 
 def runner(objects, book):
     return OutsideRunner(
-        objects, book, build_scanner(book), Redactor(), lambda item: SiteConnector(), lambda: 0.0
+        objects,
+        book,
+        scanners.scanner_of(book),
+        Redactor(),
+        lambda item: SiteConnector(),
+        lambda: 0.0,
     )
 
 
