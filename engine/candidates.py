@@ -110,7 +110,9 @@ class Candidates:
 
     def _is_backed(self, position: int) -> bool:
         episode = self._graph.episodes[position]
-        if episode.meaning.manifestation == "never_started" and not self._progress.has_output:
+        still_waits = self._claim.terminal == "not_started" and not self._progress.has_steps
+        never_ran = still_waits or not self._progress.has_output
+        if episode.meaning.manifestation == "never_started" and never_ran:
             # Passing trouble at the start counts where nothing shows that the job ever ran.
             self.backed.add(episode.symptom)
             return True

@@ -164,7 +164,9 @@ class Express:
                 if not alone or b"\\n" in raw:
                     return None
                 flags = ("truncated",)
-            elif reader.signature.rule in self._generic and not alone:
+            elif reader.signature.gives_way or (
+                reader.signature.rule in self._generic and not alone
+            ):
                 return None
         if how == "constant":
             said = (index, flags)

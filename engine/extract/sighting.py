@@ -193,6 +193,8 @@ class SegmentScan:
             return
         if not self._holds_in_block(reader, line):
             return
+        if reader.signature.gives_way and self._is_read_otherwise(line, reader):
+            return
         if (
             reader.signature.rule in self._generic
             and HEADER not in line.text
@@ -277,12 +279,16 @@ class SegmentScan:
             return True
         return any(self._is_read_otherwise(line, generic) for line in block.claimable)
 
-    def _is_read_otherwise(self, line: Line, generic: SignatureReader) -> bool:
-        """Whether a signature of another rule says something on this line."""
+    def _is_read_otherwise(self, line: Line, broad: SignatureReader) -> bool:
+        """Whether a signature of another rule, and no broader one, says something on this line."""
+        own = broad.signature
         symptoms = self._context.book.symptoms
         for index, end in self._lines_of(line.segment).get(line.start, ()):
             reader = self._scanner.reader(index)
-            if reader is generic or reader.signature.rule in self._generic:
+            other = reader.signature
+            if other.rule == own.rule or other.rule in self._generic:
+                continue
+            if own.gives_way and other.gives_way:
                 continue
             reading, _ = self._read(reader, line, end)
             if reading is None:

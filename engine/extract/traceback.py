@@ -257,7 +257,7 @@ class _Reader:
 def _names_exception(name: str, message: str | None) -> bool:
     """Whether `name: message` ends a traceback, and is not some other writer's line."""
     last = name.rpartition(".")[2]
-    if last in _NO_EXCEPTION or name.endswith((".py", ".sh", ".c", ".cpp", ".cc")):
+    if name in _NO_EXCEPTION or name.endswith((".py", ".sh", ".c", ".cpp", ".cc")):
         return False
     if "." in name or last.endswith(_EXCEPTION_ENDS):
         return True

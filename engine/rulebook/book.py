@@ -89,6 +89,7 @@ class SignatureDef:
     family: tuple[FamilyCase, ...] = ()
     block_has: tuple[str, ...] = ()
     block_lacks: tuple[str, ...] = ()
+    gives_way: bool = False
 
 
 @dataclass(slots=True, frozen=True)

@@ -136,6 +136,7 @@ def signature_def(
         family=tuple(_family_case(row) for row in family.rows) if family else (),
         block_has=tuple(signature.block_has),
         block_lacks=tuple(signature.block_lacks),
+        gives_way=signature.gives_way,
     )
 
 

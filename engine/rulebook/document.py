@@ -84,7 +84,7 @@ class Signature(StrictDocument):
     fold key. `proves_from`: from other trusts the line is kept as observed and proves nothing.
     `when` restricts captured values: all listed groups must have one of the listed values.
     `block_has` and `block_lacks` look at the lines of the block: one must hold an expression, or
-    none may.
+    none may. With `gives_way` it says nothing where a signature of another rule reads the line.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")] = "main"
@@ -100,6 +100,7 @@ class Signature(StrictDocument):
     block: str | None = None
     block_has: Annotated[tuple[str, ...], Listed] = ()
     block_lacks: Annotated[tuple[str, ...], Listed] = ()
+    gives_way: bool = False
     set: dict[str, str] = Field(default={})
     onset: Onset | None = None
     samples: Annotated[tuple[str, ...], Listed]

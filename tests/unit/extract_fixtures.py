@@ -69,6 +69,9 @@ SIGNATURES = (
               block="python_traceback", block_has=(", in read_settings",)),
     signature(13, "data/sample", "JSONDecodeError: ", "sample_broken",
               block="python_traceback", block_lacks=(", in read_settings",)),
+    signature(14, "app/value", "RefusedError: ", "value_refused", block="python_traceback",
+              gives_way=True),
+    signature(15, "ops/host", "host unknown", "host_unknown", block="python_traceback"),
 )  # fmt: skip
 
 BOOK = Rulebook(

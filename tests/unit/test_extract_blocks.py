@@ -345,3 +345,17 @@ def test_a_signature_can_ask_for_a_line_of_its_block() -> None:
 def test_a_line_outside_of_any_block_lacks_what_a_block_would_have() -> None:
     found = by_symptom("json.decoder.JSONDecodeError: Expecting value: line 1 column 1\n")
     assert sorted(found) == ["sample_broken"]
+
+
+def test_a_broad_signature_gives_way_to_one_that_reads_the_same_line() -> None:
+    data = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n{}\n'
+    assert sorted(by_symptom(data.format("RefusedError: host unknown"))) == ["host_unknown"]
+    assert sorted(by_symptom(data.format("RefusedError: -3"))) == ["value_refused"]
+
+
+def test_the_last_part_of_a_dotted_name_may_be_error_alone() -> None:
+    data = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\nwandb.errors.Error: no\n'
+    )
+    (item,) = by_symptom(data)["python_exception"]
+    assert item.fields["exception"] == "wandb.errors.Error"
