@@ -15,6 +15,8 @@ from engine.extract.formats.detectors import detect
 from engine.extract.formats.flight_recorder import read_dump_json, read_dump_pickle
 from engine.extract.formats.inventory import read_inventory
 from engine.extract.formats.inventory_csv import read_inventory_csv
+from engine.extract.formats.inventory_links import read_inventory_links
+from engine.extract.formats.inventory_xml import read_inventory_xml
 from engine.extract.formats.jsontext import JsonValue, read_json_values
 from engine.extract.formats.kubectl_text import read_kubectl_text
 from engine.extract.formats.kubernetes import read_kubernetes_json, read_kubernetes_yaml
@@ -140,8 +142,10 @@ def _read_text(
         guard("kubernetes yaml", lambda: read_kubernetes_yaml(sheet, cluster))
         guard("kubectl", lambda: read_kubectl_text(sheet, cluster))
     if source == "inventory":
+        guard("inventory xml", lambda: read_inventory_xml(sheet))
         guard("inventory csv", lambda: read_inventory_csv(sheet))
         guard("inventory", lambda: read_inventory(sheet, documents))
+        guard("inventory links", lambda: read_inventory_links(sheet))
     guard("kubernetes", cluster.finish)
 
 

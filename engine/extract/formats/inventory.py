@@ -31,6 +31,9 @@ _UNHEALTHY_QUERY = frozenset({
     "Reset Required", "GPU Recovery Action", "Drain and Reset Recommended", "State", "Status",
     "Fabric State",
 })  # fmt: skip
+# /proc/driver/nvidia/gpus/*/information, as nvidia-bug-report copies it
+_INFORMATION = re.compile(r"^(Model|GPU UUID|Bus Location|Device Minor):\s{1,12}(\S.{0,100})$")
+_UUID = re.compile(r"^GPU-[0-9a-fA-F-]{36}$")
 _CA = re.compile(r"^CA '([\w.-]{1,40})'")
 _PORT = re.compile(r"^\s{0,8}Port (\d{1,3}):")
 _PORT_FIELD = re.compile(r"^\s{1,16}(State|Physical state|Rate|Link layer): (.{1,60})$")
@@ -63,10 +66,11 @@ class _Inventory:
         self.port = ""
         self.device = ""
         self.in_df = False
+        self.information: dict[str, str] = {}
 
     def read(self) -> None:
         for index, line in list(self.sheet.free()):
-            if self._gpu(line) or self._link(line) or self._disk(line):
+            if self._gpu(line) or self._link(line) or self._disk(line) or self._bug_report(line):
                 self.sheet.consume(index)
 
     def _add_gpu(self, line: Line, *, entity: Entity, **values: Any) -> None:
@@ -140,6 +144,26 @@ class _Inventory:
             entity=Entity(node=self.node, nic=str(values["device"])),
         )
 
+    def _bug_report(self, line: Line) -> bool:
+        """Take which device is which; one that was never initialised has a UUID of `?`."""
+        match = _INFORMATION.match(line.text)
+        if not match:
+            return False
+        name, value = match[1], match[2].strip()
+        if name == "Model":
+            self.information = {}
+        self.information[name] = value
+        if name == "Device Minor":
+            known, self.information = self.information, {}
+            pci = known.get("Bus Location", "")
+            uuid = known.get("GPU UUID", "")
+            uuid = uuid if _UUID.match(uuid) else ""
+            entity = Entity(node=self.node, gpu_pci=pci, gpu_uuid=uuid)
+            self._add_gpu(
+                line, entity=entity, pci=pci, uuid=uuid, name=known.get("Model"), state="listed"
+            )
+        return True
+
     def _disk(self, line: Line) -> bool:
         if _DF_HEAD.match(line.text):
             self.in_df = True
@@ -180,21 +204,30 @@ def _add_dcgm(sheet: Sheet, document: JsonValue) -> None:
                 if str(row.get("status", "")).lower() != "fail":
                     continue
                 lines, excerpt = document.span("status", row.get("status"))
-                index = row.get("gpu_id", row.get("gpu_ids"))
-                number = int(str(index)) if str(index).isdigit() else None
                 warnings = row.get("warnings") or row.get("info") or ""
-                sheet.add(
-                    "inventory.gpu",
-                    {
-                        "node": node,
-                        "index": number,
-                        "state": "diag_fail",
-                        "message": f"{as_dict(test).get('name')}: {_warning(warnings)}",
-                    },
-                    lines=lines,
-                    entity=Entity(node=node, gpu_index=number),
-                    excerpt=excerpt,
-                )
+                for number in _gpus_of(row):
+                    sheet.add(
+                        "inventory.gpu",
+                        {
+                            "node": node,
+                            "index": number,
+                            "state": "diag_fail",
+                            "message": f"{as_dict(test).get('name')}: {_warning(warnings)}",
+                        },
+                        lines=lines,
+                        entity=Entity(node=node, gpu_index=number),
+                        excerpt=excerpt,
+                    )
+
+
+def _gpus_of(row: dict[str, Any]) -> list[int | None]:
+    """Return the indexes that a result is about: DCGM 2 and 3 list them, DCGM 4 names entities."""
+    if str(row.get("entity_group", "GPU")).upper() != "GPU":
+        return [None]
+    told = row.get("gpu_id", row.get("gpu_ids", row.get("entity_id")))
+    numbers = [each.strip() for each in str(told).split(",")]
+    found: list[int | None] = [int(each) for each in numbers if each.isdigit() and len(each) < 4]
+    return found or [None]
 
 
 def _warning(value: Any) -> str:
