@@ -59,6 +59,8 @@ def false_accusations(expected: dict[str, Any], verdict: Verdict) -> list[str]:
     named = {each.node for each in verdict.affected_nodes if each.role in NAMED}
     wrong += [f"node {name}" for name in sorted(named) if name not in nodes or name in forbidden]
     ranks = set(expected.get("culprit_ranks") or ())
+    for group in expected.get("also_accept_ranks") or ():
+        ranks.update(group if isinstance(group, list) else [group])
     named_ranks = {each.rank for each in verdict.affected_ranks if each.role in NAMED}
     wrong += [f"rank {rank}" for rank in sorted(named_ranks - ranks)]
     gpus = expected.get("culprit_gpus") or ()
