@@ -69,7 +69,6 @@ def cut_down(template: dict[str, Any], types: frozenset[str]) -> dict[str, Any]:
         resource["Properties"] = {
             key: value for key, value in properties.items() if key not in unsupported
         }
-        resource.pop("Condition", None)
         if resource["Type"] == "AWS::IAM::Role":
             resource["Properties"].pop("Policies", None)
         if resource["Type"] == "AWS::Lambda::Function":
@@ -79,7 +78,9 @@ def cut_down(template: dict[str, Any], types: frozenset[str]) -> dict[str, Any]:
         "Parameters": template.get("Parameters", {}),
         "Conditions": template.get("Conditions", {}),
         "Resources": _unversioned(kept, template["Resources"]),
-        "Outputs": {name: {"Value": {"Ref": name}} for name in sorted(kept)},
+        "Outputs": {
+            name: {"Value": {"Ref": name}} for name in sorted(kept) if "Condition" not in kept[name]
+        },
     }
 
 

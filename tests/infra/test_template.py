@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cloudformation import resolved
 
 from rootrank.embedded.template import read_template, translate
 
@@ -20,9 +21,35 @@ WITHOUT_RESOURCES = {"logs", "xray"}
 """Services whose actions used here know no resource (reasons stand in the template)."""
 
 
+KEY = "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-0000-0000-000000000000"
+EVERYTHING = {
+    "KmsKeyArn": KEY, "SubnetIds": "subnet-1,subnet-2", "SecurityGroupIds": "sg-1",
+    "SpokeAccounts": "111122223333", "EventBusName": "jobs", "Monitoring": "alarms-and-dashboard",
+    "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:alarms", "Architecture": "x86_64",
+    "RunnerPrincipals": "arn:aws:iam::111122223333:role/login",
+}  # fmt: skip
+"""Parameters under which every condition but `IsArm` holds."""
+
+
 @pytest.fixture(scope="module")
-def stack() -> dict[str, Any]:
+def template() -> dict[str, Any]:
     return translate(read_template(ROOT), {})
+
+
+@pytest.fixture(scope="module", params=["as it comes", "with everything"])
+def stack(template: dict[str, Any], request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The stack with the defaults of its parameters, and with all options taken."""
+    return resolved(template, EVERYTHING if request.param == "with everything" else {})
+
+
+@pytest.fixture(scope="module")
+def plain(template: dict[str, Any]) -> dict[str, Any]:
+    return resolved(template, {})
+
+
+@pytest.fixture(scope="module")
+def full(template: dict[str, Any]) -> dict[str, Any]:
+    return resolved(template, EVERYTHING)
 
 
 def of_type(stack: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
@@ -77,8 +104,122 @@ def test_managed_policies_are_those_that_logs_queue_and_tracing_need(stack: dict
     assert managed <= {
         "service-role/AWSLambdaBasicExecutionRole",
         "service-role/AWSLambdaSQSQueueExecutionRole",
+        "service-role/AWSLambdaVPCAccessExecutionRole",
         "AWSXrayWriteOnlyAccess",
     }
+
+
+def test_only_functions_in_subnets_may_make_network_interfaces(
+    plain: dict[str, Any], full: dict[str, Any]
+) -> None:
+    def allowed(stack: dict[str, Any]) -> set[str]:
+        return {
+            name
+            for name, role in of_type(stack, "AWS::IAM::Role").items()
+            if "AWSLambdaVPCAccessExecutionRole" in json.dumps(role)
+        }
+
+    def placed(stack: dict[str, Any]) -> set[str]:
+        functions = of_type(stack, "AWS::Lambda::Function")
+        return {name for name, each in functions.items() if each.get("VpcConfig")}
+
+    assert allowed(plain) == placed(plain) == set()
+    assert placed(full) == {"ScopePlanFunction", "CollectFunction"}
+    assert allowed(full) == {"ScopePlanFunctionRole", "CollectFunctionRole"}
+
+
+def test_ones_own_key_is_used_by_everything_that_keeps_anything(
+    plain: dict[str, Any], full: dict[str, Any]
+) -> None:
+    kept = ("AWS::S3::Bucket", "AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::SNS::Topic",
+            "AWS::Logs::LogGroup")  # fmt: skip
+    for kind in kept:
+        assert all(KEY in json.dumps(each) for each in of_type(full, kind).values()), kind
+        assert all(KEY not in json.dumps(each) for each in of_type(plain, kind).values()), kind
+    assert all(each["SqsManagedSseEnabled"] for each in of_type(plain, "AWS::SQS::Queue").values())
+    (policy,) = of_type(full, "AWS::IAM::Policy").values()
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+    functions = of_type(full, "AWS::Lambda::Function").values()
+    roles = {each["Role"]["Fn::GetAtt"][0] for each in functions}
+    assert roles <= {each["Ref"] for each in policy["Roles"]}
+    assert of_type(plain, "AWS::IAM::Policy") == {}
+
+
+def test_spokes_may_put_job_events_on_our_bus_and_nothing_else(
+    plain: dict[str, Any], full: dict[str, Any]
+) -> None:
+    assert of_type(plain, "AWS::Events::EventBusPolicy") == {}
+    (policy,) = of_type(full, "AWS::Events::EventBusPolicy").values()
+    statement = policy["Statement"]
+    assert statement["Principal"] == {"AWS": ["111122223333"]}
+    assert statement["Action"] == "events:PutEvents"
+    assert "rootrank.scheduler" in statement["Condition"]["StringEquals"]["events:source"]
+    assert len(of_type(plain, "AWS::Events::Rule")) + 3 == len(of_type(full, "AWS::Events::Rule"))
+
+
+def test_every_rule_may_send_to_the_queue(stack: dict[str, Any]) -> None:
+    (policy,) = [
+        each for name, each in of_type(stack, "AWS::SQS::QueuePolicy").items()
+        if name == "QueuePolicy"
+    ]  # fmt: skip
+    (sends,) = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
+    allowed = {each["Fn::GetAtt"][0] for each in sends["Condition"]["ArnEquals"]["aws:SourceArn"]}
+    assert allowed == set(of_type(stack, "AWS::Events::Rule"))
+
+
+def test_every_queue_refuses_what_is_not_tls(stack: dict[str, Any]) -> None:
+    guarded = {
+        queue["Ref"]
+        for policy in of_type(stack, "AWS::SQS::QueuePolicy").values()
+        if any(each["Effect"] == "Deny" and each["Action"] == "sqs:*"
+               for each in policy["PolicyDocument"]["Statement"])
+        for queue in policy["Queues"]
+    }  # fmt: skip
+    assert guarded == set(of_type(stack, "AWS::SQS::Queue"))
+
+
+def test_what_is_called_without_waiting_has_an_age_limit_and_a_place_for_failures(
+    stack: dict[str, Any],
+) -> None:
+    (config,) = of_type(stack, "AWS::Lambda::EventInvokeConfig").values()
+    assert config["MaximumEventAgeInSeconds"] <= 21_600
+    assert config["DestinationConfig"]["OnFailure"]["Destination"] == {
+        "Fn::GetAtt": ["ForwardDeadLetterQueue", "Arn"]
+    }
+
+
+def test_the_workflow_names_versions_and_callers_name_aliases(stack: dict[str, Any]) -> None:
+    (machine,) = of_type(stack, "AWS::StepFunctions::StateMachine").values()
+    named = {key: each["Ref"] for key, each in machine["DefinitionSubstitutions"].items()
+             if key.endswith("Function")}  # fmt: skip
+    versions = set(of_type(stack, "AWS::Lambda::Version"))
+    aliases = set(of_type(stack, "AWS::Lambda::Alias"))
+    assert len(named) >= 5
+    assert set(named.values()) <= versions
+    for mapping in of_type(stack, "AWS::Lambda::EventSourceMapping").values():
+        assert mapping["FunctionName"]["Ref"] in aliases
+    for permission in of_type(stack, "AWS::Lambda::Permission").values():
+        assert permission["FunctionName"]["Ref"] in aliases
+    invoke = [each for _, each in statements(stack) if each["Action"] == "lambda:InvokeFunction"]
+    assert all(json.dumps(each["Resource"]).count(':*"') for each in invoke)
+
+
+def test_a_published_version_outlives_the_deployment_that_replaces_it(
+    stack: dict[str, Any],
+) -> None:
+    versions = [each for each in stack["Resources"].values()
+                if each["Type"] == "AWS::Lambda::Version"]  # fmt: skip
+    assert versions
+    assert all(each["DeletionPolicy"] == "Retain" for each in versions)
+
+
+def test_every_parameter_is_constrained_and_explained(template: dict[str, Any]) -> None:
+    lists = {"SubnetIds", "SecurityGroupIds", "SpokeAccounts", "RunnerPrincipals"}
+    for name, each in template["Parameters"].items():
+        assert each["Description"].endswith("."), name
+        is_bounded = {"AllowedValues", "AllowedPattern", "MinValue"} & set(each)
+        assert is_bounded or name in lists, name
 
 
 def test_every_function_has_its_own_role_timeout_memory_and_log_group(
@@ -105,7 +246,7 @@ def test_every_rule_delivers_to_a_queue_with_a_dead_letter_queue_and_an_age_limi
     stack: dict[str, Any],
 ) -> None:
     rules = of_type(stack, "AWS::Events::Rule")
-    assert len(rules) == 8
+    assert len(rules) >= 8
     for rule in rules.values():
         for target in rule["Targets"]:
             assert target["DeadLetterConfig"]["Arn"]
@@ -121,7 +262,11 @@ def test_every_queue_that_a_function_reads_has_a_dead_letter_queue(stack: dict[s
     assert read == {"AdmissionQueue"}
     for name in read:
         assert queues[name]["RedrivePolicy"]["maxReceiveCount"] >= 3
-    assert all(queue["SqsManagedSseEnabled"] for queue in queues.values())
+    assert all(
+        queue.get("SqsManagedSseEnabled") or queue.get("KmsMasterKeyId")
+        for queue in queues.values()
+    )
+    assert all(queue["MessageRetentionPeriod"] <= 1_209_600 for queue in queues.values())
 
 
 def test_the_queue_waits_longer_than_the_function_that_reads_it(stack: dict[str, Any]) -> None:
@@ -140,7 +285,8 @@ def test_the_bucket_is_private_versioned_encrypted_and_tls_only(stack: dict[str,
     bucket = of_type(stack, "AWS::S3::Bucket")["Bucket"]
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
-    assert bucket["BucketEncryption"]
+    (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"] in ("AES256", "aws:kms")
     assert bucket["LifecycleConfiguration"]["Rules"]
     (policy,) = of_type(stack, "AWS::S3::BucketPolicy").values()
     (statement,) = policy["PolicyDocument"]["Statement"]
@@ -194,7 +340,7 @@ def test_site_rules_are_off_until_a_prefix_below_rules_is_named(stack: dict[str,
         assert bool(re.fullmatch(parameter["AllowedPattern"], value)) is fits, value
     for name in ("ScopePlanFunction", "CollectFunction", "AttributeFunction"):
         variables = of_type(stack, "AWS::Lambda::Function")[name]["Environment"]["Variables"]
-        assert variables["SITE_RULES"] == {"Ref": "SiteRulesPrefix"}
+        assert variables["SITE_RULES"] == ""
 
 
 @pytest.mark.parametrize("name", ["ScopePlan", "Collect", "Attribute"])

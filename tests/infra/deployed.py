@@ -1,0 +1,118 @@
+"""The stack as `sam deploy` makes it, on MiniStack on loopback, with functions as built."""
+
+import json
+import os
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+ROOT = Path(__file__).parents[2]
+SERVER = ROOT / ".venv-ministack/bin/python"
+CLIENT = ROOT / "build/ric313"
+STACK = "rootrank"
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True)
+class MiniStack:
+    """A running server and what its functions wrote."""
+
+    url: str
+    log: Path
+
+    def client(self, service: str) -> Any:
+        return boto3.client(  # type: ignore[call-overload]
+            service, endpoint_url=self.url, region_name=REGION, aws_access_key_id="test",
+            aws_secret_access_key="test", config=Config(inject_host_prefix=False),
+        )  # fmt: skip
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command needs to talk to this server instead of AWS."""
+        return {
+            **os.environ, "AWS_ENDPOINT_URL": self.url, "AWS_DEFAULT_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_EC2_METADATA_DISABLED": "true", "SAM_CLI_TELEMETRY": "0",
+        }  # fmt: skip
+
+
+@contextmanager
+def ministack(layer: Path, folder: Path, python: str) -> Iterator[MiniStack]:
+    """Start MiniStack; its functions run in `python` with `layer` and AWS's runtime client."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = folder / "functions.log"
+    environment = {
+        **os.environ, "GATEWAY_PORT": str(port), "MINISTACK_HOST": "127.0.0.1",
+        "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "LOG_LEVEL": "ERROR",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}", "LAMBDA_LAYER": str(layer),
+        "LAMBDA_CLIENT": str(CLIENT), "LAMBDA_PYTHON": python, "LAMBDA_LOG": str(log),
+        "TMPDIR": str(folder),
+    }  # fmt: skip
+    bind = f"127.0.0.1:{port}"
+    with (folder / "server.log").open("wb") as output:
+        process = subprocess.Popen(
+            [SERVER, "-m", "hypercorn", "ministack_app:app", "--bind", bind, "--workers", "0"],
+            cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        url = f"http://{bind}"
+        until(lambda: _is_up(url) or process.poll() is not None, "MiniStack did not start")
+        assert process.poll() is None, (folder / "server.log").read_text()
+        yield MiniStack(url, log)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _is_up(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/_ministack/health", timeout=1) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def sam(*words: str, environment: Mapping[str, str]) -> str:
+    """Run the SAM command line in the checkout and return what it printed."""
+    told = subprocess.run(
+        ["sam", *words], cwd=ROOT, env=dict(environment), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stdout[-4000:] + told.stderr[-4000:]
+    return told.stdout + told.stderr
+
+
+def until(found: Callable[[], Any], trouble: str, seconds: float = 60) -> Any:
+    """Wait for a true answer and return it."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(trouble)
+
+
+def outputs(server: MiniStack) -> dict[str, str]:
+    """Return the stack's outputs."""
+    (stack,) = server.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+    return {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
+
+
+def put(server: MiniStack, detail_type: str, detail: Mapping[str, Any]) -> None:
+    """Put one event of `rootrank.scheduler` on the default bus."""
+    entry = {"Source": "rootrank.scheduler", "DetailType": detail_type,
+             "Detail": json.dumps(detail)}  # fmt: skip
+    answer = server.client("events").put_events(Entries=[entry])
+    assert answer["FailedEntryCount"] == 0, answer

@@ -1,0 +1,75 @@
+"""MiniStack as an application whose Python functions run under AWS's own runtime client.
+
+    python -m hypercorn ministack_app:app --bind 127.0.0.1:PORT --workers 0
+
+What MiniStack 1.5 does wrongly for this stack is put right here: it names every handler's exception
+`Runtime.HandlerError`, so that no Retry or Catch by name could be seen to work. It needs from the
+environment: GATEWAY_PORT, LAMBDA_PYTHON, LAMBDA_CLIENT and LAMBDA_LAYER, the layer's folder.
+"""
+
+import atexit
+import hashlib
+import io
+import json
+import os
+import tempfile
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from ministack.app import app
+from ministack.services import lambda_svc
+
+from rootrank.embedded.lambda_process import FunctionSpec, LambdaProcess
+
+__all__ = ["app"]
+
+_processes: dict[str, list[LambdaProcess]] = {}
+_lock = threading.Lock()
+
+
+def _idle(code: bytes, config: dict[str, Any]) -> LambdaProcess:
+    """Return an idle process of the function, a new one where all are at work."""
+    variables = dict((config.get("Environment") or {}).get("Variables") or {})
+    told = [config["FunctionName"], config["Handler"], variables, config.get("Version")]
+    key = hashlib.sha256(code + json.dumps(told, sort_keys=True).encode()).hexdigest()
+    with _lock:
+        for process in _processes.setdefault(key, []):
+            if not process.is_busy:
+                process.is_busy = True
+                return process
+        folder = Path(tempfile.mkdtemp(prefix="function-"))
+        zipfile.ZipFile(io.BytesIO(code)).extractall(folder)
+        variables.setdefault("AWS_ENDPOINT_URL", f"http://127.0.0.1:{os.environ['GATEWAY_PORT']}")
+        spec = FunctionSpec(
+            name=config["FunctionName"],
+            handler=config["Handler"],
+            code=folder,
+            packages=[Path(os.environ["LAMBDA_LAYER"]) / "python"],
+            client=Path(os.environ["LAMBDA_CLIENT"]),
+            python=os.environ["LAMBDA_PYTHON"],
+            environment=variables,
+            memory_mib=int(config.get("MemorySize") or 128),
+            timeout_s=float(config.get("Timeout") or 3),
+        )
+        process = LambdaProcess(spec)
+        process.is_busy = True
+        _processes[key].append(process)
+        return process
+
+
+def _execute(function: dict[str, Any], event: Any, _request_id: str) -> dict[str, Any]:
+    process = _idle(function["code_zip"], function.get("config") or function)
+    try:
+        answer = process.invoke(event)
+    finally:
+        process.is_busy = False
+    with Path(os.environ["LAMBDA_LOG"]).open("a", encoding="utf-8") as log:
+        log.write(answer.log)
+    told = {"body": answer.value, "log": answer.log}
+    return told | {"error": True} if answer.error else told
+
+
+lambda_svc._execute_function_warm = _execute
+atexit.register(lambda: [each.stop() for pool in _processes.values() for each in pool])
