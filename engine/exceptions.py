@@ -4,12 +4,13 @@ A traceback whose lines a more specific symptom also matched is that symptom tol
 was raised by the machinery between ranks reports that somebody else failed.
 """
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Final
 
 from engine.meanings import Meanings
-from engine.model.observation import Observation, Sample
+from engine.model.observation import Observation, Origin, Sample
 from engine.rulebook.book import SymptomDef
 
 GENERIC: Final = "python_exception"
@@ -44,7 +45,8 @@ class Exceptions:
     """Reads generic exceptions in the light of everything else that was seen."""
 
     def __init__(self, observations: list[Observation], meanings: Meanings) -> None:
-        self._claims: dict[str, list[tuple[int, int]]] = {}
+        self._claims: dict[str, array[int]] = {}  # of each file start, end, start, end ...
+        self._united: dict[str, tuple[list[int], list[int]]] = {}
         self._secondary: SymptomDef | None = None
         uris = {item.stream for item in observations if item.symptom == GENERIC}
         if uris:
@@ -60,33 +62,53 @@ class Exceptions:
             meaning = meanings.get(observation.symptom)
             if meaning is None or meaning.role not in _SPECIFIC_ROLES:
                 continue
-            for sample in (observation.first, *observation.samples, observation.last):
-                origin = sample.origin
-                self._claims.setdefault(origin.uri, []).append(
-                    (origin.byte_offset, origin.byte_offset + origin.byte_length)
-                )
-        for spans in self._claims.values():
-            spans.sort()
+            first = observation.first.origin
+            self._claim(first)
+            if observation.count == 1:
+                continue
+            for sample in (*observation.samples, observation.last):
+                if sample.origin != first:
+                    self._claim(sample.origin)
+
+    def _claim(self, origin: Origin) -> None:
+        spans = self._claims.get(origin.uri)
+        if spans is None:
+            spans = self._claims[origin.uri] = array("q")
+        spans.append(origin.byte_offset)
+        spans.append(origin.byte_offset + origin.byte_length)
 
     def is_claimed(self, observation: Observation) -> bool:
         """Whether a more specific symptom matched lines of every sighting."""
         return all(self._overlaps(sample) for sample in (observation.first, observation.last))
 
     def _overlaps(self, sample: Sample) -> bool:
-        spans = self._claims.get(sample.origin.uri)
-        if not spans:
-            return False
-        start = sample.origin.byte_offset
-        end = start + sample.origin.byte_length
-        index = bisect_right(spans, (end, -1))
-        # Blocks nest and are short: a claim that reaches into this one starts close before it.
-        return any(span[1] > start for span in spans[max(0, index - 64) : index])
+        """Whether a claim reaches into the bytes of a sighting."""
+        uri = sample.origin.uri
+        if uri not in self._united:
+            self._united[uri] = _united(self._claims.get(uri))
+        starts, ends = self._united[uri]
+        end = sample.origin.byte_offset + sample.origin.byte_length
+        last = bisect_left(starts, end) - 1
+        return last >= 0 and ends[last] > sample.origin.byte_offset
 
     def reading(self, observation: Observation, meaning: SymptomDef) -> SymptomDef:
         """Return the meaning of one generic exception: a cause, or a messenger."""
         if self._secondary is not None and is_messenger(observation.fields):
             return self._secondary
         return meaning
+
+
+def _united(spans: "array[int] | None") -> tuple[list[int], list[int]]:
+    """Starts and ends of the stretches that spans cover, apart from one another and ascending."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end in sorted(zip(spans[::2], spans[1::2], strict=True)) if spans else ():
+        if ends and start <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(start)
+            ends.append(end)
+    return starts, ends
 
 
 def is_messenger(fields: dict[str, str]) -> bool:

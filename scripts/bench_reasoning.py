@@ -4,7 +4,8 @@
 
 A case is what a merged failure of that many ranks looks like after folding: one GPU falls off the
 bus on one node, its rank raises, its neighbours' collectives time out under ever new sequence
-numbers, and every node logs what nodes log.
+numbers, and every node logs what nodes log. The observations are read as the attribute function
+reads them, from shards of JSON lines.
 """
 
 # ruff: noqa: PLC0415 - a child process imports what it times
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GPUS = 8
 _START_US = 1_793_707_200_000_000  # 2026-11-03T12:00:00Z
 _HOUR_US = 3_600_000_000
+_SHARD = 5000
 
 if TYPE_CHECKING:
     from engine.case import Case
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 def case_of(count: int, ranks: int, book: "Rulebook") -> "Case":
     """A case of `count` folded observations from `ranks` ranks, eight to a node."""
     from engine.case import Case
+    from engine.model.observation import Observation, Sharing, StreamSummary, decode, encode
     from engine.model.workload import Workload
 
     nodes = [f"node-{number:05d}" for number in range((ranks + GPUS - 1) // GPUS)]
@@ -37,12 +40,18 @@ def case_of(count: int, ranks: int, book: "Rulebook") -> "Case":
                for rank in range(ranks)],
     )  # fmt: skip
     chosen = _chosen(book)
-    observations = [_culprit(chosen["gpu_fallen_off_bus"], nodes[0])]
+    observations: list[Observation] = []
+    shard: list[Observation | StreamSummary] = [_culprit(chosen["gpu_fallen_off_bus"], nodes[0])]
+    sharing = Sharing()
     spread = [chosen[name] for name in sorted(chosen) if name != "gpu_fallen_off_bus"]
     for number in range(count - 1):
         rank = number % ranks
         turn = number // ranks
-        observations.append(_victim(spread[turn % len(spread)], rank, nodes[rank // GPUS], turn))
+        shard.append(_victim(spread[turn % len(spread)], rank, nodes[rank // GPUS], turn))
+        if len(shard) == _SHARD:
+            observations += decode(encode(shard), sharing)[0]
+            shard = []
+    observations += decode(encode(shard), sharing)[0]
     return Case(workload, observations, [])
 
 
@@ -76,7 +85,8 @@ def _observation(chosen: Any, entity: Any, at_us: int, line: int, **more: Any) -
     when = When(at_us, at_us, "stamp", entity.node)
     source = more.pop("source")
     uri = f"{source}/{entity.node}.log"
-    sample = Sample(Origin(uri, line, line * 200, 180), when, f"{symptom} {more}")
+    text = f"{at_us} [rank{entity.rank}] {symptom} {more}"
+    sample = Sample(Origin(uri, line, line * 200, 180), when, text)
     return Observation(
         kind="match", symptom=symptom, rule=signature.rule, source=source, connector="static",
         trust="node" if source == "syslog" else "workload", stream=uri, entity=entity, when=when,

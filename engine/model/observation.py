@@ -156,11 +156,65 @@ def encode(items: list[Observation | StreamSummary]) -> bytes:
     return b"".join(msgspec.json.encode(item) + b"\n" for item in items)
 
 
-def decode(data: bytes) -> tuple[list[Observation], list[StreamSummary], list[str]]:
+class Sharing:
+    """Gives equal parts of many observations one object: names, entities, captures, sightings.
+
+    A million decoded observations of ten thousand ranks hold a fifth of a million different parts;
+    apart they take three times the memory. Shared parts are equal, and nobody changes one.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._entities: dict[Entity, Entity] = {}
+        self._fields: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._tuples: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def share(self, item: Observation) -> None:
+        """Replace what `item` has in common with itself or with earlier ones; it stays equal."""
+        text = self._texts.setdefault
+        put = object.__setattr__  # as the generated __init__ of a frozen dataclass does
+        for name in _NAMES:
+            value = getattr(item, name)
+            put(item, name, text(value, value))
+        put(item, "entity", self._entities.setdefault(item.entity, item.entity))
+        if item.identity:
+            put(item, "identity", self._tuples.setdefault(item.identity, item.identity))
+        if item.fields:
+            put(item, "fields", self._fields.setdefault(tuple(item.fields.items()), item.fields))
+        first = item.first
+        self._share_sample(first, item.when)
+        if item.last == first:
+            put(item, "last", first)
+        else:
+            self._share_sample(item.last, item.when)
+        known = (first, item.last)
+        samples = tuple([next((k for k in known if k == each), each) for each in item.samples])
+        for each in samples:
+            if each is not first and each is not item.last:
+                self._share_sample(each, item.when)
+        put(item, "samples", samples)
+
+    def _share_sample(self, sample: Sample, when: When) -> None:
+        put, text = object.__setattr__, self._texts.setdefault
+        put(sample, "text", text(sample.text, sample.text))
+        put(sample.origin, "uri", text(sample.origin.uri, sample.origin.uri))
+        if sample.when == when:
+            put(sample, "when", when)
+        put(sample.when, "clock", text(sample.when.clock, sample.when.clock))
+
+
+_NAMES: Final = ("symptom", "rule", "connector", "stream", "extraction_digest", "signature")
+
+
+def decode(
+    data: bytes, sharing: Sharing | None = None
+) -> tuple[list[Observation], list[StreamSummary], list[str]]:
     """Read JSON lines; a line that is no observation is returned as an error, not raised.
 
-    One poisoned line must not lose the rest of a shard.
+    One poisoned line must not lose the rest of a shard. Who reads several shards into one list
+    brings one `sharing` for all of them.
     """
+    sharing = sharing or Sharing()
     observations: list[Observation] = []
     summaries: list[StreamSummary] = []
     errors: list[str] = []
@@ -171,7 +225,9 @@ def decode(data: bytes) -> tuple[list[Observation], list[StreamSummary], list[st
             if b'"kind":"stream_summary"' in line:
                 summaries.append(_summary_decoder.decode(line))
             else:
-                observations.append(_observation_decoder.decode(line))
+                observation = _observation_decoder.decode(line)
+                sharing.share(observation)
+                observations.append(observation)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             errors.append(f"line {number}: {error}")
     return observations, summaries, errors

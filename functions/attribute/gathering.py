@@ -13,7 +13,7 @@ from connectors.protocol import ConnectorError, TransientError
 from connectors.static import NAME as STATIC
 from engine.case import Case
 from engine.model.canonical import digest_bytes
-from engine.model.observation import Observation, StreamSummary, decode
+from engine.model.observation import Observation, Sharing, StreamSummary, decode
 from engine.model.plan import Manifest, ManifestEntry, Plan, PlanItem, Report
 from engine.model.verdict import HistoryEntry
 from engine.rulebook.book import Rulebook
@@ -49,6 +49,7 @@ class Gathered:
     losses: list[str] = field(default_factory=list)
     meters: list[Meter] = field(default_factory=list)
     plan_meters: list[Meter] = field(default_factory=list)
+    sharing: Sharing = field(default_factory=Sharing)
 
     def manifest(self, collection: int) -> Manifest:
         """Return the list of everything that was read."""
@@ -162,7 +163,7 @@ class Gathering:
         except (zstd.ZstdError, ValueError, EOFError) as error:
             return [f"its observations cannot be unpacked ({error})"]
         gathered.read.append(entry)
-        observations, streams, errors = decode(text)
+        observations, streams, errors = decode(text, gathered.sharing)
         sound = [each for each in observations if not self._is_strange(each)]
         gathered.observations += sound
         gathered.streams += streams

@@ -1,5 +1,6 @@
 """The contract documents: schemas, canonical bytes, digests, tolerant and strict reading."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -17,6 +18,7 @@ from engine.model.observation import (
     Observation,
     Origin,
     Sample,
+    Sharing,
     StreamSummary,
     When,
     decode,
@@ -194,6 +196,19 @@ def test_observations_and_summaries_travel_as_json_lines() -> None:
     )
     data = encode([_observation("x"), summary])
     assert decode(data) == ([_observation("x")], [summary], [])
+
+
+def test_shards_read_with_one_sharing_hold_equal_parts_once() -> None:
+    fields = {"code": "79", "name": "x"}
+    first = replace(_observation("x"), fields=fields, entity=Entity(node="node-1", rank=3))
+    second = replace(first, symptom="y", count=2, samples=(first.first,))
+    sharing = Sharing()
+    (one,), _, _ = decode(encode([first]), sharing)
+    (other,), _, _ = decode(encode([second]), sharing)
+    assert [one, other] == [first, second]
+    assert one.entity is other.entity
+    assert one.fields is other.fields
+    assert other.samples[0] is other.first is other.last
 
 
 def test_a_poisoned_line_loses_only_itself() -> None:
