@@ -15,6 +15,7 @@ _COMMANDS = {
     "nodes": "rootrank.commands.tallies",
     "rules": "rootrank.commands.rules",
     "run": "rootrank.commands.run",
+    "serve": "rootrank.commands.serve",
     "show": "rootrank.commands.results",
     "trends": "rootrank.commands.tallies",
 }

@@ -22,7 +22,7 @@ class Cost(Document):
 
 
 class Envelope(Document):
-    """One revision of one attempt's verdict."""
+    """One revision of one attempt's verdict; `corrected_by` is the person whose correction it is."""
 
     schema_version: str = SCHEMA
     attempt_key: str
@@ -36,6 +36,7 @@ class Envelope(Document):
     locations: dict[str, str] = Field(default={})
     manifest_digest: str
     verdict: Verdict
+    corrected_by: str | None = None
 
 
 def read_envelope(document: dict[str, Any]) -> Envelope:

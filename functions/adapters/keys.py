@@ -2,9 +2,9 @@
 
 from typing import Final
 
-RESERVED: Final = frozenset({"bundles", "context", "map-runs", "rules"})
+RESERVED: Final = frozenset({"bundles", "context", "map-runs", "rules", "sessions"})
 """First key segments that are no tenant: callers' bundles, context events, Step Functions' own
-results, and the site's rules."""
+results, the site's rules, and what callers gave to sessions."""
 
 
 def event_key(attempt_key: str, event_digest: str) -> str:

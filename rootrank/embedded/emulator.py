@@ -40,7 +40,8 @@ _SUBSTITUTION: Final = re.compile(r"\$\{(\w+)\}")
 _TIME_LEFT_MS: Final = 300_000
 _WHOLE_PERCENTAGE: Final = re.compile(r'("ToleratedFailurePercentage":\s?\d+)(?=\s?[,}])')
 """`"ToleratedFailurePercentage": 100`: moto's grammar takes it for a count and refuses it."""
-_ONE_AT_A_TIME: Final = threading.Lock()
+ONE_AT_A_TIME: Final = threading.Lock()
+"""Held by whoever runs a handler or its scanner in this process."""
 _ENVIRONMENT: Final = {
     "AWS_DEFAULT_REGION": REGION,
     "AWS_REGION": REGION,
@@ -174,7 +175,7 @@ def _in_process(on_invocation: Callable[[Invocation], None], log: TextIO) -> Any
             _log_to(log)
             # What AWS would do: only what survives JSON goes in and comes out. And one call at a
             # time in a process, which is what handlers and their scanner count on.
-            with _ONE_AT_A_TIME:
+            with ONE_AT_A_TIME:
                 answer = handler(json.loads(json.dumps(event)), context)
             text = json.dumps(answer)
             invocation.answer = json.loads(text)

@@ -1,0 +1,1 @@
+"""The attribution service over REST: sessions, results, corrections, recovery."""

@@ -1,0 +1,191 @@
+"""A small HTTP server on loopback for hostile callers too: sizes, slow bodies, other sites' pages.
+
+It authenticates nobody, so it answers only what comes from this machine and was meant for it: the
+`Host` must be loopback, and a page of another origin is refused.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from rootrank.service.events import HttpAnswer, RequestLineError, http_answer, proxy_event
+from rootrank.service.uploads import LocalUploads, UploadError
+
+MAX_BODY_BYTES: Final = 6 * 1024**2 + 1024
+BODY_SECONDS: Final = 60.0
+IDLE_SECONDS: Final = 20.0
+MAX_CONNECTIONS: Final = 64
+_PIECE: Final = 1 << 16
+_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""The handler: a proxy event in, a proxy response out."""
+
+
+class RefusedError(Exception):
+    """A request that does not reach the handler."""
+
+    def __init__(self, status: int, detail: str, todo: str):
+        super().__init__(detail)
+        self.status = status
+        self.problem = {
+            "type": "about:blank",
+            "title": "The request cannot be taken",
+            "status": status,
+            "detail": detail,
+            "todo": todo,
+        }
+
+
+class LocalServer(ThreadingHTTPServer):
+    """Listens on loopback only; hands requests to `answer` one at a time, as Lambda does."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, answer: Answer, uploads: LocalUploads, port: int = 0):
+        super().__init__(("127.0.0.1", port), _Handler)
+        self._answer = answer
+        self._lock = threading.Lock()
+        self.uploads = uploads
+        self.places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        uploads.address = self.address
+
+    @property
+    def address(self) -> str:
+        """Where the service is."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def answer(self, event: dict[str, Any]) -> HttpAnswer:
+        """Return the handler's answer."""
+        with self._lock:
+            return http_answer(self._answer(event))
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a connection that broke."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "rootrank"
+    sys_version = ""
+    timeout = IDLE_SECONDS
+    server: LocalServer
+
+    def handle_one_request(self) -> None:
+        """Take one request, or refuse it where too many are at work."""
+        if not self.server.places.acquire(blocking=False):
+            self.close_connection = True
+            return
+        try:
+            super().handle_one_request()
+        finally:
+            self.server.places.release()
+
+    def handle_request(self) -> None:
+        """Answer one request whatever its method."""
+        try:
+            self._require_local()
+            if self.path.startswith(LocalUploads.PATH):
+                self._send(self._upload())
+                return
+            body = self._read_body() if self.command in _WITH_BODY else None
+            event = proxy_event(self.command, self.path, self.headers.items(), body)
+            self._send(self.server.answer(event))
+        except RefusedError as error:
+            self.close_connection = True
+            self._send(_refusal(error))
+        except RequestLineError as error:
+            refused = RefusedError(400, f"the query cannot be read ({error})", "encode it")
+            self._send(_refusal(refused))
+
+    def __getattr__(self, name: str) -> Any:
+        """Take every method: which ones a resource has is the handler's to say."""
+        if name.startswith("do_"):
+            return self.handle_request
+        raise AttributeError(name)
+
+    def _require_local(self) -> None:
+        """Refuse names that only look like this machine, and pages of other sites."""
+        host = (self.headers.get("Host") or "").strip().lower()
+        named = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        if named not in _HOSTS:
+            raise RefusedError(421, f"this is not {host[:100]!r}", f"ask {self.server.address}")
+        origin = self.headers.get("Origin")
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        if (origin is not None and origin != f"http://{host}") or site not in (
+            "none",
+            "same-origin",
+        ):
+            raise RefusedError(403, "the request comes from another site's page", "use a program")
+
+    def _length(self, most: int) -> int:
+        if self.headers.get("Transfer-Encoding"):
+            raise RefusedError(411, "the body has no length", "send Content-Length")
+        text = self.headers.get("Content-Length", "0")
+        if not (text.isascii() and text.isdigit()) or len(text) > 15:
+            raise RefusedError(400, "Content-Length is no number", "send it right")
+        if int(text) > most:
+            raise RefusedError(
+                413,
+                f"the body has {int(text)} bytes, {most} are taken",
+                "announce large chunks at /uploads and send them to the URL that comes back",
+            )
+        return int(text)
+
+    def _read_body(self) -> bytes:
+        pieces: list[bytes] = []
+        self._pump(self._length(MAX_BODY_BYTES), pieces.append)
+        return b"".join(pieces)
+
+    def _pump(self, left: int, write: Callable[[bytes], object]) -> None:
+        deadline = time.monotonic() + BODY_SECONDS
+        if self.headers.get("Expect", "").lower() == "100-continue":
+            self.send_response_only(100)
+            self.end_headers()
+        while left > 0:
+            piece = self.rfile.read1(min(left, _PIECE))
+            if not piece:
+                raise RefusedError(400, "the body ended early", "send all of it")
+            if time.monotonic() > deadline:
+                raise RefusedError(408, f"no whole body within {BODY_SECONDS:.0f} s", "send again")
+            write(piece)
+            left -= len(piece)
+
+    def _upload(self) -> HttpAnswer:
+        if self.command != "PUT":
+            raise RefusedError(405, "an upload's URL takes PUT", "send the bytes with PUT")
+        try:
+            grant = self.server.uploads.grant(self.path)
+            size = self._length(grant.size)
+
+            self.server.uploads.put(grant, size, lambda write: self._pump(size, write))
+        except UploadError as error:
+            raise RefusedError(error.status, str(error), error.todo) from error
+        return HttpAnswer(200, {}, b"")
+
+    def _send(self, answer: HttpAnswer) -> None:
+        try:
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer.body)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(answer.body)
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing: the handler logs what it answered."""
+
+
+def _refusal(error: RefusedError) -> HttpAnswer:
+    headers = {"Content-Type": "application/problem+json", "Cache-Control": "no-store"}
+    return HttpAnswer(error.status, headers, json.dumps(error.problem).encode())
