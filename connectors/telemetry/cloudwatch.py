@@ -4,30 +4,33 @@ Batch, SageMaker, HyperPod, PCS and ParallelCluster differ in groups and in the 
 only, and those are a site's patterns.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import heapq
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, Protocol
 
 from connectors.allowance import Allowance
 from connectors.protocol import (
-    BudgetSpentError,
-    Capabilities,
     Collected,
     ConnectorError,
     Probe,
     SourceNotConfiguredError,
-    TransientError,
     probe_status,
 )
 from connectors.static import expand_evidence, label_of
+from connectors.telemetry.entry_store import EntryStore, Place, in_turn
 from connectors.telemetry.entry_stream import EntryStream
+from connectors.telemetry.filter_patterns import filter_patterns
 from connectors.telemetry.logql import Entry, place_of, written
 from connectors.telemetry.settings import CloudWatchGroup, CloudWatchSource
 from connectors.telemetry.templates import TemplateValueError, fill
 from engine.model.moment import parse_rfc3339
 from engine.model.plan import PlanItem
 from engine.model.stream import StreamLabel
+from engine.model.vocabulary import Source
 from engine.model.workload import EvidenceSource, Workload
 
 NAME: Final = "cloudwatch"
@@ -35,16 +38,22 @@ GROUP: Final = "group"
 """`query` key: which entry of `groups`, from 0."""
 PART: Final = "part"
 """`query` key: `tail`, `before` it, or `all`."""
+TEXTS: Final = "texts"
+"""`query` key: a JSON list of [text, ignore case], one of which every match holds."""
 MAX_STREAMS: Final = 5_000
 _WILD: Final = "*?[{"
 
 
 @dataclass(slots=True, frozen=True)
 class LogEvent:
-    """One event: milliseconds since the epoch and its text."""
+    """One event: milliseconds since the epoch and its text; `event_id` tells equal ones apart.
+
+    Only a filtered answer names ids.
+    """
 
     ms: int
     message: str
+    event_id: str = ""
 
 
 class LogsApi(Protocol):
@@ -56,13 +65,23 @@ class LogsApi(Protocol):
         """Return the streams of a group whose name begins with `prefix`, sorted."""
 
     def page(
-        self, group: str, stream: str, start_ms: int, end_ms: int, *, token: str | None
+        self,
+        group: str,
+        stream: str,
+        start_ms: int,
+        end_ms: int,
+        *,
+        token: str | None,
+        pattern: str | None = None,
     ) -> tuple[list[LogEvent], str | None]:
-        """Return the events of `[start, end)` from a token on, and the token to go on with."""
+        """Return the events of `[start, end)` from a token on, and the token to go on with.
+
+        With `pattern` only those that it keeps; a page may be empty and still not the last.
+        """
 
 
 @dataclass(slots=True)
-class CloudWatchConnector:
+class CloudWatchConnector(EntryStore):
     """CloudWatch Logs of one account and region."""
 
     cluster: str
@@ -72,21 +91,15 @@ class CloudWatchConnector:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     name: str = NAME
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """Events stay for the retention of their group."""
-        sources = tuple(sorted({each.source for each in self.settings.groups}))
-        return Capabilities(sources=sources, trust="workload", resumes=True)
+    def sources(self) -> list[Source]:
+        """Return the sources of the configured groups."""
+        return [each.source for each in self.settings.groups]
 
-    def open_streams(
-        self, item: PlanItem, workload: Workload, collected: Collected
+    def read(
+        self, item: PlanItem, workload: Workload, collected: Collected, *, allowance: Allowance
     ) -> Iterator[EntryStream]:
-        """Yield a stream for each log stream with events in the window."""
-        allowance = Allowance(item.budget, self.clock)
-        try:
-            yield from _Reading(self, allowance, item, workload, collected).streams()
-        finally:
-            collected.requests = allowance.requests
+        """Yield the streams of an item."""
+        yield from _Reading(self, allowance, item, workload, collected).streams()
 
     def probe(self) -> Probe:
         """List a stream of each group; never raises `ConnectorError`."""
@@ -112,39 +125,35 @@ class _Reading:
     def streams(self) -> Iterator[EntryStream]:
         group = self._group()
         chosen = self._choose(group)
-        start_ms, end_ms = self._bounds()
-        from_uri, _, from_at = (self.item.cursor or "").partition("@")
-        pending: TransientError | None = None
-        count = 0
-        for uri, entry in self._placed(chosen):
-            if uri < from_uri:
-                continue
-            since, given = _place(from_at) if uri == from_uri and from_at else (start_ms, 0)
-            shown = f"{uri}@{from_at}" if given else uri
-            label = replace(label_of(entry, self.workload), uri=shown)
-            events = self._events(group, entry.path, since, end_ms, given=given)
-            stream = self._stream(events, label, uri=uri, start=(since, given))
-            try:
-                if stream.begin():
-                    count += 1
-                    yield stream
-            except BudgetSpentError as error:
-                self.collected.cursor = self.collected.cursor or uri
-                self.collected.warnings.append(str(error))
-            except TransientError as error:
-                pending = pending or error
-            except ConnectorError as error:
-                self.collected.paths_missing.append(uri)
-                self.collected.warnings.append(str(error))
-            if self.collected.cursor is not None:
-                break
-        if pending is not None:
-            raise pending
+        places = [Place(self._uri(each), partial(self._open, group, each)) for each in chosen]
+        count = yield from in_turn(places, cursor=self.item.cursor, collected=self.collected)
         if count == 0 and self.collected.cursor is None and self.item.cursor is None:
             self.collected.coverage = "empty" if chosen else "unverified"
+        elif self._patterns(group):
+            self.collected.coverage = "filtered"
 
-    def _placed(self, chosen: Sequence[EvidenceSource]) -> list[tuple[str, EvidenceSource]]:
-        return sorted(((self._uri(each), each) for each in chosen), key=lambda pair: pair[0])
+    def _open(
+        self, group: CloudWatchGroup, entry: EvidenceSource, inside: str | None
+    ) -> EntryStream:
+        start_ms, end_ms = self._bounds()
+        uri = self._uri(entry)
+        since, given = _place(inside) if inside else (start_ms, 0)
+        label = replace(label_of(entry, self.workload), uri=f"{uri}@{inside}" if given else uri)
+        found = self._found(group, entry.path, since, end_ms)
+        return self._stream(_but(found, since, given), label, uri=uri, start=(since, given))
+
+    def _patterns(self, group: CloudWatchGroup) -> list[str]:
+        """Return the filters of an item that is not read whole."""
+        if self.item.query.get(PART) != "before" or not group.pushdown:
+            return []
+        try:
+            texts = [
+                (str(text), bool(ignores))
+                for text, ignores in json.loads(self.item.query.get(TEXTS, "[]"))
+            ]
+        except (ValueError, TypeError) as error:
+            raise ConnectorError(f"{self.item.item_id}: {TEXTS} is no list of texts") from error
+        return filter_patterns(texts)
 
     def _group(self) -> CloudWatchGroup:
         number = self.item.query.get(GROUP, "0")
@@ -189,22 +198,35 @@ class _Reading:
     def _count_request(self) -> None:
         self.allowance.take_request(f"cloudwatch {self.connector.settings.region}")
 
-    def _events(
-        self, group: CloudWatchGroup, name: str, since: int, end_ms: int, *, given: int
+    def _found(
+        self, group: CloudWatchGroup, name: str, since: int, end_ms: int
     ) -> Iterator[LogEvent]:
-        """Yield the events but the first `given` ones of the millisecond `since`."""
+        """Yield the events that any pattern keeps, once each, or all where there is none."""
+        patterns = self._patterns(group)
+        if not patterns:
+            yield from self._events(group, name, since, end_ms, pattern=None)
+            return
+        passes = [self._events(group, name, since, end_ms, pattern=each) for each in patterns]
+        at_ms = -1
+        seen: set[str] = set()
+        for event in heapq.merge(*passes, key=lambda each: (each.ms, each.event_id)):
+            if event.ms != at_ms:
+                at_ms, seen = event.ms, set()
+            if event.event_id not in seen:
+                seen.add(event.event_id)
+                yield event
+
+    def _events(
+        self, group: CloudWatchGroup, name: str, since: int, end_ms: int, *, pattern: str | None
+    ) -> Iterator[LogEvent]:
         token: str | None = None
         while True:
             self._count_request()
             events, following = self.connector.api.page(
-                group.group, name, since, end_ms, token=token
+                group.group, name, since, end_ms, token=token, pattern=pattern
             )
-            for event in events:
-                if given > 0 and event.ms == since:
-                    given -= 1
-                    continue
-                yield event
-            # The service gives the same token again where the stream ends.
+            yield from events
+            # The service gives the same token again where a stream that is read whole ends.
             if following is None or following == token:
                 return
             token = following
@@ -246,6 +268,15 @@ class _Reading:
     def _uri(self, entry: EvidenceSource) -> str:
         part = self.item.query.get(PART, "all")
         return f"{NAME}/{self._group().name}/{place_of({'stream': entry.path})}/{part}"
+
+
+def _but(events: Iterator[LogEvent], since: int, given: int) -> Iterator[LogEvent]:
+    """Yield the events but the first `given` ones of the millisecond `since`."""
+    for event in events:
+        if given > 0 and event.ms == since:
+            given -= 1
+            continue
+        yield event
 
 
 def _place(text: str) -> tuple[int, int]:

@@ -6,25 +6,24 @@ positive control tells streams that were silent from labels that match nothing a
 
 import itertools
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from connectors.allowance import Allowance
 from connectors.http_source import HttpSource
 from connectors.protocol import (
     TRUST_OF_SOURCE,
-    BudgetSpentError,
-    Capabilities,
     Collected,
     ConnectorError,
     MalformedAnswerError,
     Probe,
     SourceNotConfiguredError,
-    TransientError,
     probe_status,
 )
+from connectors.telemetry.entry_store import EntryStore, Place, in_turn
 from connectors.telemetry.entry_stream import EntryStream
 from connectors.telemetry.logql import (
     count_query,
@@ -40,6 +39,7 @@ from connectors.telemetry.templates import TemplateValueError, fill
 from engine.model.moment import parse_rfc3339
 from engine.model.plan import PlanItem
 from engine.model.stream import StreamLabel
+from engine.model.vocabulary import Source
 from engine.model.workload import Workload
 
 NAME: Final = "loki"
@@ -68,7 +68,7 @@ class _Chosen:
 
 
 @dataclass(slots=True)
-class LokiConnector:
+class LokiConnector(EntryStore):
     """One Loki. `open_source` gives its HTTP side for an allowance."""
 
     cluster: str
@@ -78,22 +78,16 @@ class LokiConnector:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     name: str = NAME
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """Entries stay for the retention of the tenant."""
-        sources = tuple(sorted({each.source for each in self.settings.streams}))
-        return Capabilities(sources=sources, trust="workload", resumes=True)
+    def sources(self) -> list[Source]:
+        """Return the sources of the configured streams."""
+        return [each.source for each in self.settings.streams]
 
-    def open_streams(
-        self, item: PlanItem, workload: Workload, collected: Collected
+    def read(
+        self, item: PlanItem, workload: Workload, collected: Collected, *, allowance: Allowance
     ) -> Iterator[EntryStream]:
-        """Yield a stream for each stream of Loki with entries in the window."""
-        allowance = Allowance(item.budget, self.clock)
-        try:
-            reading = _Reading(self, self.open_source(allowance), item, workload, collected)
-            yield from reading.streams()
-        finally:
-            collected.requests = allowance.requests
+        """Yield the streams of an item."""
+        reading = _Reading(self, self.open_source(allowance), item, workload, collected)
+        yield from reading.streams()
 
     def probe(self) -> Probe:
         """Ask for the names of labels; never raises `ConnectorError`."""
@@ -157,49 +151,18 @@ class _Reading:
             )
             for labels in found
         ]
-        count = yield from self._read(chosen, settings)
+        places = [Place(each.uri, partial(self._stream, each, settings)) for each in chosen]
+        count = yield from in_turn(places, cursor=self.item.cursor, collected=self.collected)
         if count == 0 and self.collected.cursor is None and self.item.cursor is None:
             self._control(selector, match, found, end_ns=end_ns, nodes=nodes)
         elif self.item.query.get(PART) == "before":
             self.collected.coverage = "filtered"
 
-    def _read(
-        self, chosen: Sequence[_Chosen], settings: LokiStream
-    ) -> Generator[EntryStream, None, int]:
-        """Yield the streams and return how many had entries."""
-        from_uri, _, from_ns = (self.item.cursor or "").partition("@")
-        pending: TransientError | None = None
-        count = 0
-        for each in sorted(chosen, key=lambda one: one.uri):
-            if each.uri < from_uri:
-                continue
-            going_on = each.uri == from_uri and from_ns.isdigit()
-            start_ns = int(from_ns) if going_on else each.start_ns
-            uri = f"{each.uri}@{from_ns}" if going_on else each.uri
-            stream = self._stream(each, uri, start_ns, settings=settings)
-            try:
-                if stream.begin():
-                    count += 1
-                    yield stream
-            except BudgetSpentError as error:
-                self.collected.cursor = self.collected.cursor or each.uri
-                self.collected.warnings.append(str(error))
-            except TransientError as error:
-                pending = pending or error
-            except ConnectorError as error:
-                self.collected.paths_missing.append(each.uri)
-                self.collected.warnings.append(str(error))
-            if self.collected.cursor is not None:
-                break
-        if pending is not None:
-            raise pending
-        return count
-
-    def _stream(
-        self, chosen: _Chosen, uri: str, start_ns: int, *, settings: LokiStream
-    ) -> EntryStream:
+    def _stream(self, chosen: _Chosen, settings: LokiStream, inside: str | None) -> EntryStream:
+        is_going_on = inside is not None and inside.isdigit()
+        start_ns = int(inside) if inside is not None and is_going_on else chosen.start_ns
+        uri = f"{chosen.uri}@{inside}" if is_going_on else chosen.uri
         last_ns = start_ns
-
         is_known = settings.source != "syslog" or self._node(chosen.labels, settings)
         node_label = None if is_known else settings.node_label
         rank_label = None if settings.rank_label in chosen.labels else settings.rank_label

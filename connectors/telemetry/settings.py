@@ -146,13 +146,17 @@ class LokiSource(ServiceEndpoint):
 
 
 class CloudWatchGroup(StrictDocument):
-    """One log group, and the names of a job's streams in it: patterns as those of files."""
+    """One log group, and the names of a job's streams in it: patterns as those of files.
+
+    `pushdown`: before the tail only lines that some rule could match are asked for.
+    """
 
     name: SourceName
     group: Annotated[str, Field(min_length=1, max_length=512)]
     streams: tuple[str, ...] = Field(min_length=1)
     source: Source = "applog"
     timezone: str | None = None
+    pushdown: bool = True
 
     @field_validator("timezone")
     @classmethod

@@ -48,13 +48,17 @@ def signature_texts(signature: SignatureDef) -> set[LineText] | None:
     texts = _required(parsed(signature.scan))
     if texts is None:
         return None
-    both = {form for text in texts for form in (text, _escaped(text))}
-    return {LineText(text, signature.ignore_case) for text in both}
+    every = {form for text in texts for form in (text, *_escaped(text))}
+    return {LineText(text, signature.ignore_case) for text in every}
 
 
-def _escaped(text: str) -> str:
-    """Return a text as it stands inside a JSON string."""
-    return json.dumps(text)[1:-1]
+def _escaped(text: str) -> tuple[str, str]:
+    """Return a text as it stands inside a JSON string, and as Go writes it there.
+
+    Go's encoder, in which many shippers are written, also escapes `<`, `>` and `&`.
+    """
+    plain = json.dumps(text)[1:-1]
+    return plain, "".join(f"\\u{ord(char):04x}" if char in "<>&" else char for char in plain)
 
 
 def _shortest(found: Iterable[LineText]) -> set[LineText]:

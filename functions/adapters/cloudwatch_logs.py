@@ -49,9 +49,18 @@ class CloudWatchLogs:
         return sorted(names)[:most]
 
     def page(
-        self, group: str, stream: str, start_ms: int, end_ms: int, *, token: str | None
+        self,
+        group: str,
+        stream: str,
+        start_ms: int,
+        end_ms: int,
+        *,
+        token: str | None,
+        pattern: str | None = None,
     ) -> tuple[list[LogEvent], str | None]:
         """Return a page of `[start, end)` in time order, and the token of the next."""
+        if pattern is not None:
+            return self._filtered(group, stream, (start_ms, end_ms), pattern, token)
         wanted: dict[str, Any] = {
             "logGroupName": group,
             "logStreamName": stream,
@@ -68,6 +77,28 @@ class CloudWatchLogs:
         events = [LogEvent(int(e["timestamp"]), str(e["message"])) for e in answer["events"]]
         return events, answer.get("nextForwardToken")
 
+    def _filtered(
+        self, group: str, stream: str, bounds: tuple[int, int], pattern: str, token: str | None
+    ) -> tuple[list[LogEvent], str | None]:
+        wanted: dict[str, Any] = {
+            "logGroupName": group,
+            "logStreamNames": [stream],
+            "startTime": bounds[0],
+            "endTime": bounds[1] - 1,  # inclusive here, where GetLogEvents leaves it out
+            "filterPattern": pattern,
+        }
+        if token is not None:
+            wanted["nextToken"] = token
+        try:
+            answer = self.client.filter_log_events(**wanted)
+        except AWS_ERRORS as error:
+            raise _told(error, f"{group} {stream}") from error
+        events = [
+            LogEvent(int(each["timestamp"]), str(each["message"]), str(each["eventId"]))
+            for each in answer.get("events", ())
+        ]
+        return events, answer.get("nextToken")
+
 
 def _told(error: AwsError, where: str) -> ConnectorError:
     code = error_code(error)
@@ -75,7 +106,9 @@ def _told(error: AwsError, where: str) -> ConnectorError:
     if code == "ResourceNotFoundException":
         return SourceAbsentError(f"{shown}; check the name of the group and the region")
     if code in _REFUSED:
-        return SourceRefusedError(f"{shown}; allow logs:DescribeLogStreams and logs:GetLogEvents")
+        return SourceRefusedError(
+            f"{shown}; allow logs:DescribeLogStreams, logs:GetLogEvents and logs:FilterLogEvents"
+        )
     if is_busy(error):
         return SourceBusyError(shown)
     return SourceUnreachableError(shown)

@@ -9,6 +9,7 @@ from connectors.site import Cluster
 from connectors.telemetry.cloudwatch import GROUP
 from connectors.telemetry.cloudwatch import NAME as CLOUDWATCH
 from connectors.telemetry.cloudwatch import PART as GROUP_PART
+from connectors.telemetry.cloudwatch import TEXTS as GROUP_TEXTS
 from connectors.telemetry.files import NAME as FILES
 from connectors.telemetry.files import PART, SOURCE
 from connectors.telemetry.loki import NAME as LOKI
@@ -24,6 +25,7 @@ from engine.model.verdict import EvidenceRequest
 from engine.model.vocabulary import Runner, Source
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
+from engine.rulebook.coarse import coarse_texts
 from engine.rulebook.pushdown import line_texts
 
 RANKS_A_PART: Final = 512
@@ -71,7 +73,7 @@ def telemetry_items(
         made = [
             *_file_items(cluster, workload),
             *_loki_items(cluster, book, is_narrow=request is not None),
-            *_cloudwatch_items(cluster, is_narrow=request is not None),
+            *_cloudwatch_items(cluster, book, is_narrow=request is not None),
             *_metric_items(cluster, book),
             *_pod_items(cluster),
         ]
@@ -123,22 +125,30 @@ def _loki_items(cluster: Cluster, book: Rulebook, *, is_narrow: bool) -> list[_M
     return found
 
 
-def _cloudwatch_items(cluster: Cluster, *, is_narrow: bool) -> list[_Made]:
-    """Return the tail and what lies before it, so that a long job's beginning costs no end."""
-    if cluster.cloudwatch is None:
+def _cloudwatch_items(cluster: Cluster, book: Rulebook, *, is_narrow: bool) -> list[_Made]:
+    """Return the tail whole and, before it, what rules could match; a request's window whole."""
+    settings = cluster.cloudwatch
+    if settings is None:
         return []
-    parts = ("all",) if is_narrow else ("before", "tail")
-    return [
-        (
-            CLOUDWATCH,
-            group.source,
-            {GROUP: str(number), GROUP_PART: part},
-            cluster.cloudwatch.budget,
-            cluster.cloudwatch.runner,
-        )
-        for number, group in enumerate(cluster.cloudwatch.groups)
-        for part in parts
-    ]
+    found: list[_Made] = []
+    for number, group in enumerate(settings.groups):
+        for part in ("all",) if is_narrow else ("before", "tail"):
+            query = {GROUP: str(number), GROUP_PART: part}
+            texts = _coarse(book, group.source) if part == "before" and group.pushdown else None
+            more = {} if texts is None else {GROUP_TEXTS: json.dumps(texts)}
+            found.append((CLOUDWATCH, group.source, query | more, settings.budget, settings.runner))
+    return found
+
+
+def _coarse(book: Rulebook, source: Source) -> list[list[str | bool]] | None:
+    """Return short texts that stand for the rules' own: a filter of CloudWatch holds few."""
+    texts = line_texts(book, source)
+    if texts is None:
+        return None
+    plain = coarse_texts([each.text for each in texts if not each.ignore_case])
+    folded = coarse_texts([each.text.lower() for each in texts if each.ignore_case])
+    found: list[list[str | bool]] = [[each, False] for each in plain]
+    return found + [[each, True] for each in folded]
 
 
 def _pod_items(cluster: Cluster) -> list[_Made]:

@@ -8,6 +8,8 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+KEPT = ("Content-Type", "ETag", "Last-Modified", "Content-Range")
+
 
 class FaultProxy:
     """Forwards to `target`; the n-th request meets the n-th fault of `rhythm`, over and over.
@@ -27,6 +29,7 @@ class FaultProxy:
             wbufsize = -1
 
             def do_GET(self) -> None:
+                given = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 with lock:
                     fault = next(faults)
                     proxy.met[fault] += 1
@@ -43,17 +46,23 @@ class FaultProxy:
                 if fault == "slow":
                     time.sleep(0.05)
                 upstream = http.client.HTTPConnection(address, timeout=10)
-                upstream.request("GET", self.path, headers=dict(self.headers.items()))
+                sent = dict(self.headers.items())
+                upstream.request(self.command, self.path, given or None, sent)
                 answer = upstream.getresponse()
                 body = answer.read()
                 upstream.close()
                 self.send_response(answer.status)
+                for name in KEPT:
+                    if answer.getheader(name):
+                        self.send_header(name, answer.getheader(name))
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 if fault == "half":
                     body = body[: len(body) // 2]
                     self.close_connection = True
                 self.wfile.write(body)
+
+            do_POST = do_GET
 
             def log_message(self, *args: object) -> None:
                 pass

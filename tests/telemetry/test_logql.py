@@ -85,3 +85,9 @@ def test_every_sample_of_every_rule_passes_its_source_s_filter():
 def test_a_filter_stays_within_what_proxies_take():
     texts = [(each.text, each.ignore_case) for each in line_texts(shipped_rulebook(), "applog")]
     assert all(len(each) < 4_000 for each in line_filters(texts))
+
+
+def test_texts_are_there_as_shippers_in_go_write_them():
+    texts = {each.text for each in line_texts(shipped_rulebook(), "applog")}
+    assert "died with <Signals.SIGTERM" in texts
+    assert r"died with \u003cSignals.SIGTERM" in texts
