@@ -26,12 +26,17 @@ _CASCADE_NAMES: Final = frozenset(
         "SignalException", "SystemExit", "WorkerCrashedError",
     }
 )  # fmt: skip
-# Raised inside torch.distributed these mean that a peer or a store did not answer; a TypeError
-# there would still be the caller's mistake.
+# Raised inside the process groups and launchers these mean that a peer or a store did not answer;
+# a TypeError there would still be the caller's mistake, and so is what FSDP, DTensor and the
+# other libraries of torch.distributed refuse.
 _MACHINERY_NAMES: Final = frozenset(
     {"ConnectionError", "OSError", "RuntimeError", "TimeoutError", "Error"}
 )
-_MACHINERY_PATHS: Final = ("torch/distributed/", "torchelastic/", "horovod/", "mpi4py/")
+_MACHINERY_PATHS: Final = (
+    "torch/distributed/c10d", "torch/distributed/constants", "torch/distributed/distributed_c10d",
+    "torch/distributed/elastic/", "torch/distributed/launch", "torch/distributed/rendezvous",
+    "torch/distributed/rpc/", "torch/distributed/run.py", "torchelastic/", "horovod/", "mpi4py/",
+)  # fmt: skip
 _CASCADE_TEXTS: Final = (
     "Connection closed by peer", "Connection reset by peer", "Socket Timeout", "store->get",
     "NCCL communicator was aborted", "ncclRemoteError", "remote process exited",

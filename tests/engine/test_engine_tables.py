@@ -157,6 +157,14 @@ def test_stamps_of_one_clock_order_what_is_seconds_apart():
         ({"exception": "RuntimeError", "error": "Connection closed by peer"}, True),
         ({"exception": "TimeoutError", "frame_file": "/x/torch/distributed/rendezvous.py"}, True),
         ({"exception": "KeyError", "frame_file": "/x/torch/distributed/fsdp/api.py"}, False),
+        (
+            {"exception": "RuntimeError", "frame_file": "/x/torch/distributed/tensor/_dispatch.py"},
+            False,
+        ),
+        (
+            {"exception": "RuntimeError", "frame_file": "/x/torch/distributed/distributed_c10d.py"},
+            True,
+        ),
         ({"exception": "ValueError", "error": "bad shape"}, False),
     ],
 )
