@@ -27,6 +27,8 @@ EVERYTHING = {
     "SpokeAccounts": "111122223333", "EventBusName": "jobs", "Monitoring": "alarms-and-dashboard",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:alarms", "Architecture": "x86_64",
     "RunnerPrincipals": "arn:aws:iam::111122223333:role/login",
+    "ServiceAccess": '{"version": 1}', "ServiceJwtIssuer": "https://id.example",
+    "ServiceJwtAudience": "rootrank",
 }  # fmt: skip
 """Parameters under which every condition but `IsArm` holds."""
 
@@ -227,7 +229,7 @@ def test_every_function_has_its_own_role_timeout_memory_and_log_group(
 ) -> None:
     functions = of_type(stack, "AWS::Lambda::Function")
     groups = of_type(stack, "AWS::Logs::LogGroup")
-    assert len(functions) == 7
+    assert len(functions) == 7 + ("ApiFunction" in functions)
     roles = [json.dumps(each["Role"]) for each in functions.values()]
     logs = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in functions.values()]
     assert len(set(roles)) == len(set(logs)) == len(functions)
@@ -363,7 +365,30 @@ def test_nobody_else_reads_site_rules_and_nobody_writes_them(stack: dict[str, An
         for role in of_type(stack, "AWS::IAM::Role")
         if "/rules/*" in json.dumps([e["Resource"] for e in _allowed(stack, role, "s3:GetObject")])
     }
-    assert readers == {"ScopePlanFunctionRole", "CollectFunctionRole"}
+    # Whoever may ask the service for a verdict may name a ruleset (docs/rest.md).
+    assert readers - {"ApiFunctionRole"} == {"ScopePlanFunctionRole", "CollectFunctionRole"}
+
+
+def test_the_rest_service_exists_only_with_a_mapping_of_callers_and_is_never_open(
+    plain: dict[str, Any], full: dict[str, Any], template: dict[str, Any]
+) -> None:
+    assert not [name for name in plain["Resources"] if name.startswith("Api")]
+    signed = resolved(template, {"ServiceAccess": '{"version": 1}'})
+    (route,) = of_type(signed, "AWS::ApiGatewayV2::Route").values()
+    assert route["AuthorizationType"] == "AWS_IAM"
+    (route,) = of_type(full, "AWS::ApiGatewayV2::Route").values()
+    assert route["AuthorizationType"] == "JWT"
+    assert route["AuthorizerId"] == {"Ref": "ApiAuthorizer"}
+    (authorizer,) = of_type(full, "AWS::ApiGatewayV2::Authorizer").values()
+    assert authorizer["JwtConfiguration"] == {
+        "Issuer": "https://id.example", "Audience": ["rootrank"],
+    }  # fmt: skip
+    (stage,) = of_type(full, "AWS::ApiGatewayV2::Stage").values()
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] <= 100
+    assert stage["AccessLogSettings"]["DestinationArn"]
+    timeout = of_type(full, "AWS::Lambda::Function")["ApiFunction"]["Timeout"]
+    (integration,) = of_type(full, "AWS::ApiGatewayV2::Integration").values()
+    assert timeout * 1000 < integration["TimeoutInMillis"] <= 30_000
 
 
 def test_the_linter_has_nothing_to_say() -> None:
@@ -388,11 +413,13 @@ def test_the_sam_command_line_accepts_the_template() -> None:
     assert told.returncode == 0, told.stdout + told.stderr
 
 
-@pytest.mark.parametrize("name", ["ScopeAdmit", "ScopePlan", "Collect", "Attribute", "Publish"])
+@pytest.mark.parametrize(
+    "name", ["ScopeAdmit", "ScopePlan", "Collect", "Attribute", "Publish", "Api"]
+)
 def test_every_function_has_a_build_recipe_and_a_handler_that_exists(
-    stack: dict[str, Any], name: str
+    full: dict[str, Any], name: str
 ) -> None:
-    handler = of_type(stack, "AWS::Lambda::Function")[f"{name}Function"]["Handler"]
+    handler = of_type(full, "AWS::Lambda::Function")[f"{name}Function"]["Handler"]
     module, function = handler.rsplit(".", 1)
     assert callable(getattr(importlib.import_module(module), function))
     assert f"{name}Function" in (ROOT / "infra/build.mk").read_text()
