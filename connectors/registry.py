@@ -244,7 +244,7 @@ def _api_maker(
     def make(allowance: Allowance) -> KubernetesApi:
         secret = getattr(settings, "token", None)
         token = None if secret is None else read_secret(secret, outside)
-        door = open_door(settings, outside.environment, outside.commands({}), token=token)
+        door = open_door(settings, outside.environment, outside.commands, token=token)
         client = door.client(outside.transport)
         what = f"kubernetes {door.url}"
         return KubernetesApi(HttpSource(client, what, allowance, outside.pause))

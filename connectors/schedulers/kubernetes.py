@@ -14,6 +14,7 @@ from connectors.protocol import (
     ConnectorError,
     Probe,
     SourceAbsentError,
+    SourceRefusedError,
     probe_status,
 )
 from connectors.schedulers.kubernetes_api import KubernetesApi
@@ -23,6 +24,8 @@ from engine.model.stream import StreamLabel
 from engine.model.workload import Workload
 
 NAME: Final = "kubernetes"
+_MAX_NODES: Final = 8
+"""So many nodes are asked for one by one; of a larger job the whole list is taken."""
 
 
 @dataclass(slots=True)
@@ -68,7 +71,7 @@ class KubernetesConnector:
         parts = [
             Part(_label("events"), seen.events),
             Part(_label("jobs"), seen.jobs),
-            Part(_label("pods"), lambda: _document(seen.pods())),
+            Part(_label("pods"), seen.pods),
         ]
         if workload.nodes:
             parts.append(Part(_label("nodes"), seen.nodes))
@@ -80,18 +83,16 @@ class KubernetesConnector:
 
 @dataclass(slots=True)
 class _Seen:
-    """What one item reads; the pods are needed twice and listed once."""
+    """What one item reads."""
 
     api: KubernetesApi
     workload: Workload
     namespace: str
-    _pods: list[dict[str, Any]] | None = None
 
-    def pods(self) -> list[dict[str, Any]]:
-        if self._pods is None:
-            listed = self.api.list_items("Pod", self.namespace).items
-            self._pods = [each for each in listed if job_name_of(each) in self._names()]
-        return self._pods
+    def pods(self) -> bytes:
+        names = self._names() | self._ray_clusters()
+        listed = self.api.list_items("Pod", self.namespace).items
+        return _document([each for each in listed if job_name_of(each) in names])
 
     def events(self) -> bytes:
         listed = self.api.list_items("Event", self.namespace).items
@@ -119,8 +120,23 @@ class _Seen:
 
     def nodes(self) -> bytes:
         wanted = set(self.workload.nodes)
-        listed = self.api.list_items("Node").items
+        if len(wanted) > _MAX_NODES:
+            listed = self.api.list_items("Node").items
+        else:
+            chosen = [f"metadata.name={name}" for name in sorted(wanted)]
+            several = [self.api.list_items("Node", fields=each).items for each in chosen]
+            listed = [item for items in several for item in items]
         return _document([each for each in listed if name_of(each) in wanted])
+
+    def _ray_clusters(self) -> frozenset[str]:
+        """Return the clusters of the job, if it is a RayJob: older pods name nothing else."""
+        try:
+            listed = self.api.list_items("RayJob", self.namespace).items
+        except (SourceAbsentError, SourceRefusedError):
+            return frozenset()
+        own = [each for each in listed if name_of(each) in self._names()]
+        names = [as_map(each.get("status")).get("rayClusterName") for each in own]
+        return frozenset(name for name in names if isinstance(name, str) and name)
 
     def _names(self) -> frozenset[str]:
         names = {self.workload.job_id, self.workload.name or self.workload.job_id}

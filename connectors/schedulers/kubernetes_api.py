@@ -28,6 +28,7 @@ RESOURCES: Final = {
     "MPIJob": ("kubeflow.org", ("v2beta1", "v1"), "mpijobs"),
     "TrainJob": ("trainer.kubeflow.org", ("v1alpha1", "v1"), "trainjobs"),
     "RayJob": ("ray.io", ("v1", "v1beta1", "v1alpha1"), "rayjobs"),
+    "HyperPodPyTorchJob": ("sagemaker.amazonaws.com", ("v1",), "hyperpodpytorchjobs"),
     "LeaderWorkerSet": ("leaderworkerset.x-k8s.io", ("v1",), "leaderworkersets"),
     "Workload": ("kueue.x-k8s.io", ("v1beta2", "v1beta1"), "workloads"),
 }

@@ -1,12 +1,12 @@
 """How to get to an API server: an address and a token, the pod's own account, or a kubeconfig.
 
-Of a kubeconfig the current or named context is taken. Programs in it (`exec`, as EKS's
-`aws eks get-token`) are run only where the site file allows it.
+Of a kubeconfig the current or named context is taken. Programs in it (`exec`) are run only where
+the site file allows it.
 """
 
 import base64
-import json
 import ssl
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,11 @@ from typing import Any, Final
 import httpx
 import yaml
 
-from connectors.command import CommandRunner
 from connectors.protocol import SourceNotConfiguredError
+from connectors.schedulers.kubernetes_exec import Commands, run_exec
 from connectors.site import InCluster, Kubeconfig, KubernetesApi
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_EXEC_TIMEOUT_S: Final = 30.0
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -30,7 +29,7 @@ class Door:
 
     url: str
     token: str | None
-    verify: ssl.SSLContext | bool
+    verify: ssl.SSLContext
     timeout_s: float
 
     def client(self, transport: httpx.BaseTransport | None = None) -> httpx.Client:
@@ -51,13 +50,15 @@ class Door:
 def open_door(
     settings: KubernetesApi | InCluster | Kubeconfig,
     environment: Mapping[str, str],
-    commands: CommandRunner,
+    commands: Commands,
     *,
     token: str | None = None,
     account: Path = ACCOUNT,
 ) -> Door:
-    """Return the way in; `token` is that of an address. Raises
-    `SourceNotConfiguredError` where a part of it is missing."""
+    """Return the way in; `token` is that of an address, `commands` runs a kubeconfig's program.
+
+    Raises `SourceNotConfiguredError` where a part of it is missing.
+    """
     if isinstance(settings, InCluster):
         host = environment.get("KUBERNETES_SERVICE_HOST")
         if not host:
@@ -71,13 +72,15 @@ def open_door(
         verify = _authority(_read(account / "ca.crt"))
         return Door(f"https://{shown}:{port}", own, verify, settings.timeout_s)
     if isinstance(settings, Kubeconfig):
-        return _from_kubeconfig(settings, commands)
+        return _from_kubeconfig(settings, environment, commands)
     file = settings.ca_file
-    authority = True if file is None else _authority(_read(Path(file)))
+    authority = _authority(None if file is None else _read(Path(file)))
     return Door(settings.url, token, authority, settings.timeout_s)
 
 
-def _from_kubeconfig(settings: Kubeconfig, commands: CommandRunner) -> Door:
+def _from_kubeconfig(
+    settings: Kubeconfig, environment: Mapping[str, str], commands: Commands
+) -> Door:
     path = Path(settings.path).expanduser()
     try:
         value = yaml.load(_read(path), Loader=_LOADER)  # noqa: S506  a safe loader
@@ -91,46 +94,49 @@ def _from_kubeconfig(settings: Kubeconfig, commands: CommandRunner) -> Door:
     url = str(cluster.get("server") or "").rstrip("/")
     if not url:
         raise SourceNotConfiguredError(f"{path}: cluster {context.get('cluster')!r} has no server")
-    verify: ssl.SSLContext | bool = True
-    authority = _data(cluster, "certificate-authority", path)
     if cluster.get("insecure-skip-tls-verify"):
         raise SourceNotConfiguredError(
             f"{path}: insecure-skip-tls-verify is not followed; name certificate-authority"
         )
-    if authority is not None:
-        verify = _authority(authority)
-    if "client-certificate" in user:
-        known = verify if isinstance(verify, ssl.SSLContext) else ssl.create_default_context()
-        place = path.parent
-        known.load_cert_chain(
-            str(place / str(user["client-certificate"])), str(place / str(user.get("client-key")))
-        )
-        verify = known
-    token = _token_of(user, settings, path, commands)
+    verify = _authority(_data(cluster, "certificate-authority", path))
+    certificate = _data(user, "client-certificate", path)
+    key = _data(user, "client-key", path)
+    token = _told_token(user, path)
+    program = user.get("exec")
+    if token is None and certificate is None and isinstance(program, dict):
+        if not settings.allow_exec:
+            raise SourceNotConfiguredError(
+                f"{path}: the user runs {program.get('command')!r}; allow it with allow_exec: true"
+            )
+        given = run_exec(program, path.parent, environment=environment, commands=commands)
+        token = given.token
+        certificate = None if given.certificate is None else given.certificate.encode()
+        key = None if given.key is None else given.key.encode()
+    if certificate is not None:
+        _show(verify, certificate, key or b"", path)
     return Door(url, token, verify, settings.timeout_s)
 
 
-def _token_of(
-    user: Mapping[str, Any], settings: Kubeconfig, path: Path, commands: CommandRunner
-) -> str | None:
+def _told_token(user: Mapping[str, Any], path: Path) -> str | None:
     if user.get("token"):
         return str(user["token"])
     if user.get("tokenFile"):
         file = path.parent / str(user["tokenFile"])
         return _read(file).decode("utf-8", "replace").strip()
-    program = user.get("exec")
-    if not isinstance(program, dict):
-        return None
-    if not settings.allow_exec:
-        raise SourceNotConfiguredError(
-            f"{path}: the user runs {program.get('command')!r}; allow it with allow_exec: true"
-        )
-    argv = [str(program.get("command")), *(str(each) for each in program.get("args") or ())]
-    answer = commands.run(argv, timeout_s=_EXEC_TIMEOUT_S)
-    try:
-        return str(json.loads(answer)["status"]["token"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise SourceNotConfiguredError(f"{argv[0]}: gave no token") from error
+    return None
+
+
+def _show(context: ssl.SSLContext, certificate: bytes, key: bytes, path: Path) -> None:
+    """Let the context show a client's certificate; ssl reads keys from files only."""
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:
+        file.write(certificate + b"\n" + key)
+        file.flush()
+        try:
+            context.load_cert_chain(file.name)
+        except (ssl.SSLError, OSError) as error:
+            raise SourceNotConfiguredError(
+                f"{path}: client-certificate and client-key do not fit ({error})"
+            ) from error
 
 
 def _named(config: Mapping[str, Any], many: str, one: str, name: Any, path: Path) -> dict[str, Any]:
@@ -149,7 +155,10 @@ def _data(cluster: Mapping[str, Any], name: str, path: Path) -> bytes | None:
     return _read(path.parent / str(cluster[name])) if cluster.get(name) else None
 
 
-def _authority(data: bytes) -> ssl.SSLContext:
+def _authority(data: bytes | None) -> ssl.SSLContext:
+    """Return a context that trusts this authority; where there is none, the public ones."""
+    if data is None:
+        return httpx.create_ssl_context(trust_env=False)
     try:
         return ssl.create_default_context(cadata=data.decode("ascii"))
     except (ssl.SSLError, UnicodeDecodeError) as error:

@@ -6,21 +6,33 @@ kubeflow.org/v1, trainer.kubeflow.org/v1alpha1, ray.io/v1, kueue.x-k8s.io/v1beta
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-JOB_KINDS: Final = ("Job", "JobSet", "PyTorchJob", "MPIJob", "TrainJob", "RayJob", "Workload")
+JOB_KINDS: Final = (
+    "Job", "JobSet", "PyTorchJob", "MPIJob", "TrainJob", "RayJob", "HyperPodPyTorchJob",
+    "LeaderWorkerSet", "Workload",
+)  # fmt: skip
+REQUESTED: Final = "rootrank.io/attribution-requested"
+"""The annotation on a running job's object that asks for attribution: crash, hang, straggler."""
+SIGNALS: Final = ("crash", "hang", "straggler")
+GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-_RANK_LABELS: Final = (
+_PLACE_LABELS: Final = (
     "batch.kubernetes.io/job-completion-index",
+    "jobset.sigs.k8s.io/job-global-index",
+    "jobset.sigs.k8s.io/restart-attempt",
     "training.kubeflow.org/replica-index",
+    "training.kubeflow.org/replica-type",
     "leaderworkerset.sigs.k8s.io/worker-index",
+    GROUP,
 )
 _JOB_LABELS: Final = (
     "jobset.sigs.k8s.io/jobset-name",
     "training.kubeflow.org/job-name",
     "trainer.kubeflow.org/trainjob-name",
+    "ray.io/originated-from-cr-name",
     "ray.io/cluster",
     "leaderworkerset.sigs.k8s.io/name",
     "batch.kubernetes.io/job-name",
@@ -31,6 +43,8 @@ _ENDS: Final = {
     "Complete": "Succeeded", "Completed": "Succeeded", "Succeeded": "Succeeded",
     "Failed": "Failed",
 }  # fmt: skip
+_DEADLINE: Final = "DeadlineExceeded"
+"""The reason of a Job, or of what is made of Jobs, that ran into its own limit."""
 _RAY_ENDS: Final = {"SUCCEEDED": "Succeeded", "FAILED": "Failed", "STOPPED": "Stopped"}
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _MAX_TEXT: Final = 4096
@@ -50,41 +64,18 @@ class End:
     attempt: int | None = None
 
 
-@dataclass(slots=True)
-class Placement:
-    """Where the pods of one job ran, kept after they are gone."""
-
-    nodes: dict[str, str] = field(default_factory=dict)
-    ranks: dict[str, int] = field(default_factory=dict)
-    pods: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def note(self, pod: Mapping[str, Any]) -> None:
-        """Remember a pod's node, rank and last state."""
-        name = name_of(pod)
-        node = as_map(pod.get("spec")).get("nodeName")
-        if isinstance(node, str) and node:
-            self.nodes[name] = node
-        labels = as_map(as_map(pod.get("metadata")).get("labels"))
-        rank = next((labels[key] for key in _RANK_LABELS if key in labels), None)
-        if isinstance(rank, str) and rank.isdigit():
-            self.ranks[name] = int(rank)
-        self.pods[name] = slim(pod)
-
-
 def slim(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return what may be kept of an object."""
     metadata = as_map(item.get("metadata"))
     kept: dict[str, Any] = {name: metadata[name] for name in _METADATA if name in metadata}
     labels = as_map(metadata.get("labels"))
-    own = {key: labels[key] for key in (*_RANK_LABELS, *_JOB_LABELS, QUEUE_LABEL) if key in labels}
+    own = {key: labels[key] for key in (*_PLACE_LABELS, *_JOB_LABELS, QUEUE_LABEL) if key in labels}
     if own:
         kept["labels"] = own
-    owners = metadata.get("ownerReferences")
-    if isinstance(owners, list):
+    owners = items_of(metadata.get("ownerReferences"))
+    if owners:
         kept["ownerReferences"] = [
-            {name: owner.get(name) for name in ("kind", "name", "uid")}
-            for owner in owners
-            if isinstance(owner, Mapping)
+            {name: owner.get(name) for name in ("kind", "name", "uid")} for owner in owners
         ]
     found: dict[str, Any] = {
         "apiVersion": item.get("apiVersion"),
@@ -116,20 +107,21 @@ def end_of(item: Mapping[str, Any]) -> End | None:
             return None
         return End(
             state, str(status.get("reason") or ""), str(status.get("message") or ""),
-            _text(status.get("startTime")), _text(status.get("endTime")),
+            started_at(item), _text(status.get("endTime")),
         )  # fmt: skip
     if kind not in JOB_KINDS:
         return None
-    for condition in _conditions(status):
+    for condition in items_of(status.get("conditions")):
         state = _ENDS.get(str(condition.get("type")))
         if state is None or condition.get("status") != "True":
             continue
+        if condition.get("reason") == _DEADLINE:
+            state = _DEADLINE
         ended = status.get("completionTime") or condition.get("lastTransitionTime")
-        start = status.get("startTime") or as_map(item.get("metadata")).get("creationTimestamp")
         restarts = status.get("restarts")
         return End(
             state, str(condition.get("reason") or ""), str(condition.get("message") or ""),
-            _text(start), _text(ended),
+            started_at(item), _text(ended),
             restarts if isinstance(restarts, int) else None,
         )  # fmt: skip
     return None
@@ -137,7 +129,7 @@ def end_of(item: Mapping[str, Any]) -> End | None:
 
 def _workload_end(status: Mapping[str, Any]) -> End | None:
     """A Workload ends for good (Finished) or loses its place and is queued again (Evicted)."""
-    conditions = {str(each.get("type")): each for each in _conditions(status)}
+    conditions = {str(each.get("type")): each for each in items_of(status.get("conditions"))}
     admitted = conditions.get("Admitted") or conditions.get("QuotaReserved") or {}
     start = _text(admitted.get("lastTransitionTime"))
     finished = conditions.get("Finished", {})
@@ -163,9 +155,27 @@ def _workload_end(status: Mapping[str, Any]) -> End | None:
     return None
 
 
+def requested_signal(item: Mapping[str, Any]) -> str | None:
+    """Return what was noticed of a running job, where its annotation asks for attribution."""
+    annotations = as_map(as_map(item.get("metadata")).get("annotations"))
+    value = annotations.get(REQUESTED)
+    is_job = item.get("kind") in JOB_KINDS and item.get("kind") != "LeaderWorkerSet"
+    return value if is_job and value in SIGNALS else None
+
+
+def started_at(item: Mapping[str, Any]) -> str | None:
+    """Return when the attempt of a job's object began, as its end will say."""
+    if item.get("kind") == "Workload":
+        return admitted_at(item)
+    start = _text(as_map(item.get("status")).get("startTime"))
+    if start is None and item.get("kind") != "RayJob":
+        start = _text(as_map(item.get("metadata")).get("creationTimestamp"))
+    return start
+
+
 def admitted_at(item: Mapping[str, Any]) -> str | None:
     """Return when a Workload was admitted, while it is."""
-    for condition in _conditions(as_map(item.get("status"))):
+    for condition in items_of(as_map(item.get("status")).get("conditions")):
         if condition.get("type") == "Admitted" and condition.get("status") == "True":
             return _text(condition.get("lastTransitionTime"))
     return None
@@ -175,14 +185,25 @@ def job_name_of(item: Mapping[str, Any]) -> str:
     """Return the job that an object belongs to: its owner's name, its label's, or its own."""
     metadata = as_map(item.get("metadata"))
     if item.get("kind") == "Workload":
-        owners = metadata.get("ownerReferences")
-        for owner in owners if isinstance(owners, list) else ():
-            if isinstance(owner, Mapping) and owner.get("name"):
+        for owner in items_of(metadata.get("ownerReferences")):
+            if owner.get("name"):
                 return str(owner["name"])
     labels = as_map(metadata.get("labels"))
     if item.get("kind") == "Pod":
-        return next((str(labels[key]) for key in _JOB_LABELS if labels.get(key)), name_of(item))
+        told = next((str(labels[key]) for key in _JOB_LABELS if labels.get(key)), "")
+        return told or next(_owning_jobs(item), name_of(item))
     return name_of(item)
+
+
+def is_made_by_a_job(item: Mapping[str, Any]) -> bool:
+    """Whether another job's object made this one, and tells of its end: a JobSet of its Jobs."""
+    return item.get("kind") != "Workload" and next(_owning_jobs(item), None) is not None
+
+
+def _owning_jobs(item: Mapping[str, Any]) -> Iterator[str]:
+    for owner in items_of(as_map(item.get("metadata")).get("ownerReferences")):
+        if owner.get("kind") in JOB_KINDS and owner.get("name"):
+            yield str(owner["name"])
 
 
 def name_of(item: Mapping[str, Any]) -> str:
@@ -193,6 +214,21 @@ def name_of(item: Mapping[str, Any]) -> str:
 def namespace_of(item: Mapping[str, Any]) -> str:
     """Return an object's namespace."""
     return str(as_map(item.get("metadata")).get("namespace") or "default")
+
+
+def is_part_of_a_job(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod belongs to a job, by its labels, its owner, or Kueue's queue."""
+    labels = as_map(as_map(pod.get("metadata")).get("labels"))
+    is_named = any(labels.get(key) for key in (*_JOB_LABELS, QUEUE_LABEL))
+    return is_named or next(_owning_jobs(pod), None) is not None
+
+
+def group_of(item: Mapping[str, Any]) -> str | None:
+    """Return the group of a LeaderWorkerSet's pod; None for anything else."""
+    if item.get("kind") != "Pod":
+        return None
+    group = as_map(as_map(item.get("metadata")).get("labels")).get(GROUP)
+    return group if isinstance(group, str) and group.isdigit() else None
 
 
 def is_queued_by_kueue(item: Mapping[str, Any]) -> bool:
@@ -207,14 +243,14 @@ def instance_of(node: Mapping[str, Any]) -> str:
     return match[0] if match else ""
 
 
+def items_of(value: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list, none for anything else."""
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
 def as_map(value: Any) -> Mapping[str, Any]:
     """Return a mapping, empty for anything else."""
     return value if isinstance(value, Mapping) else {}
-
-
-def _conditions(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    found = status.get("conditions")
-    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
 def _text(value: Any) -> str | None:

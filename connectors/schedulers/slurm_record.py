@@ -246,6 +246,9 @@ def _attempt(
     is_task = bool(parent) and task_id.isdigit()
     het_id, het_offset = fields.word(het), fields.word(offset)
     over = fields.is_over(state)
+    if over and not nodes and start == end:
+        # Of a job that never began Slurm writes the moment of its end as its start (22.05).
+        start = None
     given = {
         "scheduler": "slurm",
         "cluster": fields.word(cluster) or None,

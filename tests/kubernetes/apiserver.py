@@ -7,6 +7,7 @@ kubectl.
 
 import base64
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -16,12 +17,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from selectors_of_lists import selector
+
 TOKEN = "hunter2-token"
 KINDS = {
     ("", "v1"): {"pods": "Pod", "events": "Event", "nodes": "Node"},
     ("batch", "v1"): {"jobs": "Job"},
     ("jobset.x-k8s.io", "v1alpha2"): {"jobsets": "JobSet"},
     ("kubeflow.org", "v1"): {"pytorchjobs": "PyTorchJob"},
+    ("ray.io", "v1"): {"rayjobs": "RayJob"},
+    ("leaderworkerset.x-k8s.io", "v1"): {"leaderworkersets": "LeaderWorkerSet"},
     ("kueue.x-k8s.io", "v1beta1"): {"workloads": "Workload"},
 }
 CLUSTER_WIDE = {"nodes"}
@@ -42,8 +47,11 @@ class ApiServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, kueue: str = "v1beta1") -> None:
+    def __init__(self, kueue: str = "v1beta1", tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.kinds = {
             (group, kueue if group == "kueue.x-k8s.io" else version): names
             for (group, version), names in KINDS.items()
@@ -55,6 +63,7 @@ class ApiServer(ThreadingHTTPServer):
         self.faults: list[Fault] = []
         self.seen: list[str] = []
         self.changed = threading.Condition()
+        self.snapshots: dict[int, list[dict[str, Any]]] = {}
         self.page = 500
         self.needs_token = True
 
@@ -63,7 +72,7 @@ class ApiServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"{self.scheme}://127.0.0.1:{self.server_port}"
 
     def put(self, plural: str, item: dict[str, Any]) -> None:
         """Add or change an object."""
@@ -91,6 +100,7 @@ class ApiServer(ThreadingHTTPServer):
         with self.changed:
             self.oldest = self.version
             self.changes = []
+            self.snapshots.clear()
 
     def take_fault(self, path: str) -> Fault | None:
         for fault in self.faults:
@@ -112,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None and not fault.kind.startswith("watch-"):
             self._misbehave(fault)
             return
-        is_known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+        is_known = self.headers.get("Authorization") == f"Bearer {TOKEN}" or self._is_certified()
         if self.server.needs_token and not is_known:
             self._status(401, "Unauthorized", "Unauthorized")
             return
@@ -136,6 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(200, item)
         else:
             self._list(plural, namespace, query, version)
+
+    def _is_certified(self) -> bool:
+        """Whether the client showed a certificate of our authority."""
+        return isinstance(self.request, ssl.SSLSocket) and bool(self.request.getpeercert())
 
     def _discover(self, names: list[str]) -> bool:
         server = self.server
@@ -190,21 +204,41 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, plural: str, namespace: str, query: dict[str, str], version: str) -> None:
         server = self.server
+        wanted = int(query.get("resourceVersion") or 0)
+        chosen = selector(query)
+        if chosen is None:
+            self._status(400, "BadRequest", "unable to parse or unsupported selector")
+            return
         with server.changed:
             held = server.objects.get(plural, {})
-            items = [held[key] for key in sorted(held) if namespace in ("", key[0])]
+            items = [
+                held[key] for key in sorted(held) if namespace in ("", key[0]) and chosen(held[key])
+            ]
             at = server.version
         start = 0
         if "continue" in query:
             token = json.loads(base64.urlsafe_b64decode(query["continue"]))
-            if token["rv"] < server.oldest:
+            if wanted:
+                self._status(400, "BadRequest", "specifying resource version is not allowed when "
+                             "using continue")  # fmt: skip
+                return
+            if token["rv"] not in server.snapshots:
                 self._status(410, "Expired", "The provided continue parameter is too old")
                 return
             start, at = token["start"], token["rv"]
+            items = server.snapshots[at]
+        elif wanted > at:
+            self._status(504, "Timeout", f"Too large resource version: {wanted}, current: {at}")
+            return
+        elif query.get("resourceVersionMatch") == "Exact" and wanted < at:
+            self._status(410, "Expired", f"The resourceVersion for the provided list is too old: "
+                         f"{wanted}")  # fmt: skip
+            return
         limit = min(int(query.get("limit") or server.page), server.page)
         page = items[start : start + limit]
         metadata: dict[str, Any] = {"resourceVersion": str(at)}
         if start + limit < len(items):
+            server.snapshots[at] = items
             token_text = json.dumps({"rv": at, "start": start + limit}).encode()
             metadata["continue"] = base64.urlsafe_b64encode(token_text).decode()
             metadata["remainingItemCount"] = len(items) - start - limit
@@ -219,6 +253,10 @@ class _Handler(BaseHTTPRequestHandler):
         self, plural: str, namespace: str, query: dict[str, str], fault: Fault | None
     ) -> None:
         server = self.server
+        chosen = selector(query)
+        if chosen is None:
+            self._status(400, "BadRequest", "unable to parse or unsupported selector")
+            return
         at = int(query.get("resourceVersion") or server.version)
         if at < server.oldest:
             self._status(410, "Expired", f"too old resource version: {at} ({server.oldest})")
@@ -235,7 +273,8 @@ class _Handler(BaseHTTPRequestHandler):
                     server.changed.wait(min(0.2, max(0.0, deadline - time.monotonic())))
             for version, changed, what, item in new:
                 at = version
-                if changed == plural and namespace in ("", item["metadata"].get("namespace", "")):
+                own = item["metadata"].get("namespace", "")
+                if changed == plural and namespace in ("", own) and chosen(item):
                     if fault is not None and fault.kind == "watch-cut":
                         self._chunk(json.dumps({"type": what, "object": item}).encode()[:40])
                         self.close_connection = True
@@ -270,7 +309,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b'{"items": [')
             self.close_connection = True
         elif fault.kind == "slow":
-            time.sleep(1.0)
+            time.sleep(float(fault.headers.get("seconds", "1")))
             self._status(500, "Fault", "late")
         elif fault.kind == "huge":
             self._json(200, {"items": [], "padding": "x" * 3_000_000})
@@ -306,9 +345,9 @@ def _group(group: str, version: str) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(kueue: str = "v1beta1") -> Iterator[ApiServer]:
+def serving(kueue: str = "v1beta1", tls: ssl.SSLContext | None = None) -> Iterator[ApiServer]:
     """Run a server for as long as the body does."""
-    with ApiServer(kueue) as server:
+    with ApiServer(kueue, tls) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield server

@@ -226,7 +226,7 @@ def test_the_version_of_kueue_that_is_served_is_used(version):
 
 def test_a_kind_that_the_server_does_not_have_is_absent(server):
     with pytest.raises(SourceAbsentError):
-        api(server).path("RayJob")
+        api(server).path("TrainJob")
 
 
 def workload(*conditions):

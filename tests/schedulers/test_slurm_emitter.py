@@ -444,3 +444,10 @@ def test_a_request_that_can_be_none_says_why(job, text, told):
 def test_a_request_takes_a_task_of_an_array_by_its_own_number():
     record = request_record(Controller(LIVE.replace("JobId=7", "JobId=19")), "17_2", "straggler")
     assert (record["jobid"], record["detection_signal"]) == ("19", "straggler")
+
+
+def test_bytes_of_a_name_that_are_no_utf_8_make_no_event_that_is_refused():
+    record = taken({"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "a\udcff\ud800b"}, EPILOG)
+    assert json.loads(json.dumps(record).encode()) == {
+        "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "a??b",
+    }  # fmt: skip

@@ -217,3 +217,20 @@ def test_a_posted_completion_names_the_failed_node():
 
 def test_a_record_without_a_job_is_none():
     assert read_record({"SLURM_CLUSTER_NAME": "lab"}) is None
+
+
+def test_a_job_that_never_began_has_no_start_though_slurm_writes_one():
+    moment = "2026-03-29T00:30:00"
+    texts = [
+        f"{HEAD}\n{row(state='CANCELLED by 0', start=moment, end=moment, nodes=given)}\n"
+        for given in ("", "None assigned")
+    ]
+    assert [one(text).workload.start for text in texts] == [None, None]
+    told = read_record({"JOBID": "1", "JOBSTATE": "CANCELLED", "START": "1796066780",
+                        "END": "1796066780", "NODES": ""})  # fmt: skip
+    assert told.workload.start is None
+
+
+def test_a_job_that_ran_for_less_than_a_second_has_a_start():
+    moment = "2026-03-29T00:30:00"
+    assert one(f"{HEAD}\n{row(start=moment, end=moment)}\n").workload.start is not None

@@ -202,16 +202,16 @@ def _ask_about(site: Site, name: str) -> None:
     done = site.program("request", job, "--signal", "hang")
     if done.returncode:
         raise ClusterError(f"request: {done.stderr}")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        site.stack.settle(60)
+        site.stack.settle(300)
         for key in site.keys(job):
             query = ResultsQuery(site.stack.client("dynamodb"), site.stack.resources.table)
             if query.current(key) is not None:
                 site.early = site.verdict(key)
                 return
         time.sleep(0.2)
-    raise ClusterError(f"{name}: no verdict 60 s after the request")
+    raise ClusterError(f"{name}: no verdict 300 s after the request")
 
 
 def _run_jobs_of_the_script(site: Site) -> None:

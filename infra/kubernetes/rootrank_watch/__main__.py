@@ -34,7 +34,7 @@ def build(environment: Mapping[str, str]) -> Watching:
 
     def make() -> KubernetesApi:
         # Made again for each connection: the pod's token is replaced every hour.
-        door = open_door(settings, environment, LocalCommands())
+        door = open_door(settings, environment, LocalCommands)
         allowance = Allowance(_WITHOUT_END, time.monotonic)
         return KubernetesApi(
             HttpSource(door.client(), f"kubernetes {door.url}", allowance, time.sleep)

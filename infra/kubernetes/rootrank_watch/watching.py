@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rootrank_slurm.bus import Bus, BusDownError, BusRefusedError
+from rootrank_slurm.deliver import detail_type_of
 from rootrank_slurm.spool import Spool
 
 from connectors.protocol import ConnectorError, CursorExpiredError, SourceAbsentError
@@ -15,10 +16,10 @@ from rootrank_watch.tracker import Tracker
 
 KINDS: Final = (
     "Node", "Pod", "Workload", "Job", "JobSet", "PyTorchJob", "MPIJob", "TrainJob", "RayJob",
+    "HyperPodPyTorchJob",
 )  # fmt: skip
 STATE: Final = "watch.json"
 SOURCE: Final = "rootrank.scheduler"
-DETAIL_TYPE: Final = "Job Completed"
 _QUEUED: Final = 10_000
 _WATCH_S: Final = 20
 """Below the client's own patience, so that a quiet watch is no failure."""
@@ -109,7 +110,8 @@ class Watching:
                 return False
             for name in self.spool.names():
                 try:
-                    self.bus.put(SOURCE, DETAIL_TYPE, self.spool.read(name)["record"]["detail"])
+                    detail = self.spool.read(name)["record"]["detail"]
+                    self.bus.put(SOURCE, detail_type_of(detail), detail)
                 except BusDownError as error:
                     self.say(f"the bus is down, {len(self.spool.names())} events wait: {error}")
                     return False

@@ -48,10 +48,15 @@ ACCOUNTING_LAG_S = 5
 
 
 def taken(record: Mapping[str, Any], names: Any) -> Dict[str, Any]:
-    """Return the listed fields, long texts cut."""
+    """Return the listed fields, long texts cut, bytes that are no UTF-8 replaced.
+
+    slurmctld hands names on as the user gave them; JSON with such bytes is refused on its way.
+    """
     found = {name: record[name] for name in names if record.get(name) not in (None, "")}
     return {
-        name: value[:_VALUE_CHARS] if isinstance(value, str) else value
+        name: value[:_VALUE_CHARS].encode("utf-8", "replace").decode()
+        if isinstance(value, str)
+        else value
         for name, value in found.items()
         if isinstance(value, (str, int, float))
     }
