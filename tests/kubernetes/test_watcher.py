@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from apiserver import TOKEN, condition, pod, serving
-from rootrank_watch.tracker import Tracker
 
 from connectors.schedulers import parse_event
 from engine.model.identity import attempt_key
+from functions.adapters.results_query import ResultsQuery
 from rootrank.embedded.gateway import open_gateway
+from rootrank.embedded.stack import open_stack
 
 ROOT = Path(__file__).parents[2]
 SLURM, KUBERNETES = str(ROOT / "infra/slurm"), str(ROOT / "infra/kubernetes")
@@ -125,46 +126,30 @@ def test_nothing_is_lost_or_told_twice_over_a_restart_and_a_bus_that_is_away(tmp
     assert [each["detail"]["workload"]["job_id"] for each in events] == ["sft", "other"]
 
 
-def details(tracker, *items):
-    return [detail for what, item in items for detail in tracker.note(what, item)]
+def asking(item, signal="hang"):
+    item["metadata"]["annotations"] = {"rootrank.io/attribution-requested": signal}
+    return item
 
 
-def test_each_admission_of_a_requeued_workload_is_an_attempt_with_its_own_pods():
-    tracker = Tracker("eks-a")
-    first, second = "2026-01-01T00:00:00Z", "2026-01-01T02:00:00Z"
-    told = details(
-        tracker,
-        ("ADDED", workload(condition("Admitted", first))),
-        ("ADDED", pod("sft-0", "n1")),
-        ("MODIFIED", workload(condition("Admitted", "2026-01-01T01:00:00Z", "False"),
-                              condition("Evicted", "2026-01-01T01:00:00Z", reason="Preempted"))),
-        ("DELETED", pod("sft-0", "n1")),
-        ("MODIFIED", workload(condition("Admitted", second), condition("Evicted", first, "False"))),
-        ("ADDED", pod("sft-0", "n7")),
-        ("MODIFIED", workload(condition("Admitted", second),
-                              condition("Finished", "2026-01-01T03:00:00Z", reason="Succeeded"))),
-    )  # fmt: skip
-    found = [detail["workload"] for detail in told]
-    assert [(each["state"], each["start"], each["nodes"]) for each in found] == [
-        ("Evicted", first, ["n1"]),
-        ("Succeeded", second, ["n7"]),
-    ]
-    assert {each["scheduler"] for each in found} == {"kueue"}
+def test_what_the_watcher_tells_becomes_a_verdict_while_the_job_runs_and_after_it(tmp_path):
+    (tmp_path / "state").mkdir()
+    with (
+        open_stack(tmp_path / "state") as stack,
+        serving() as server,
+        open_gateway(stack.put_event) as gateway,
+        watcher(tmp_path, server, gateway.endpoint),
+    ):
+        query = ResultsQuery(stack.client("dynamodb"), stack.resources.table)
+        server.put("pods", pod("sft-0", "n1"))
+        server.put("jobs", asking(job("sft")))
 
+        def current():
+            stack.settle(120)
+            return query.current("ml/eks-a/kubernetes/sft/t1767225600") or {}
 
-def test_a_job_that_kueue_queued_is_told_by_its_workload_alone():
-    labels = {"kueue.x-k8s.io/queue-name": "gpu"}
-    assert details(Tracker("c"), ("ADDED", job("sft", FAILED, **labels))) == []
-    assert len(details(Tracker("c", has_kueue=False), ("ADDED", job("sft", FAILED, **labels)))) == 1
-
-
-def test_an_end_is_told_once_however_often_it_is_seen():
-    tracker = Tracker("c")
-    seen = [("LISTED", job("sft", FAILED))] * 3
-    assert len(details(tracker, *seen)) == 1
-    again = Tracker("c")
-    again.restore(tracker.state())
-    assert details(again, *seen) == []
+        wait_for(lambda: current().get("terminal_state") == "hung", 120)
+        server.put("jobs", asking(job("sft", FAILED)))
+        wait_for(lambda: current().get("terminal_state") == "failed", 120)
 
 
 def test_the_manifest_may_read_what_is_watched_and_nothing_else():
