@@ -70,13 +70,17 @@ class CallCount:
 def emit(
     counts: Mapping[str, int],
     *,
-    dimensions: Mapping[str, str] | None = None,
+    details: Mapping[str, str] | None = None,
     milliseconds: Mapping[str, int] | None = None,
 ) -> None:
-    """Print the counts and durations as one embedded-metric line."""
+    """Print the counts and durations as one embedded-metric line.
+
+    The stack's name (`service`) is the only dimension: every further value would be a metric of
+    its own, at $0.30 a month. `details` are in the line all the same, for queries of the log.
+    """
     metrics = EphemeralMetrics()
-    for name, value in sorted((dimensions or {}).items()):
-        metrics.add_dimension(name=name, value=value)
+    for name, value in sorted((details or {}).items()):
+        metrics.add_metadata(key=name, value=value)
     for name, count in sorted(counts.items()):
         metrics.add_metric(name=name, unit=MetricUnit.Count, value=count)
     for name, duration in sorted((milliseconds or {}).items()):

@@ -14,6 +14,8 @@ from functions.adapters.metering import emit
 from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import connect
 from functions.adapters.site_rules import site_rules
+from functions.adapters.tracing import traced
+from functions.attribute.counting import counts_of, micro_usd
 from functions.attribute.judging import PATIENT_RETRIES, AttributeTask, Judging
 from functions.attribute.publishing import PublishTask, announce
 from functions.collect.pace import collect_rarely
@@ -23,6 +25,7 @@ logger = Logger(service="rootrank")
 collect_rarely()
 
 
+@traced
 def attribute(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Attribute one collection and move CURRENT to its revision."""
     task = parse(event=event, model=AttributeTask)
@@ -60,18 +63,21 @@ def attribute(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         },
     )
     emit(
-        {"Attributions": 1, "RulesNotEvaluated": len(verdict.rules.not_evaluated)},
-        dimensions={"domain": verdict.domain, "quality": verdict.quality.level},
+        counts_of(verdict),
+        details={"domain": verdict.domain, "quality": verdict.quality.level},
         milliseconds={"Duration": int((time.monotonic() - started) * 1000)},
     )
     return asdict(judged)
 
 
+@traced
 def publish(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Announce one stored revision; consumers de-duplicate on (attempt, revision)."""
     task = parse(event=event, model=PublishTask)
     services = connect()
-    message_id = announce(task, services.store, services.table, notifier=services.notifier)
+    message_id, envelope = announce(
+        task, services.store, services.table, notifier=services.notifier
+    )
     logger.info("published", extra={**task.model_dump(), "message_id": message_id})
-    emit({"MessagesPublished": 1})
+    emit({"MessagesPublished": 1, "CostMicroUsd": micro_usd(envelope)})
     return {"message_id": message_id}

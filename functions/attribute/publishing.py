@@ -22,8 +22,11 @@ class PublishTask(Document):
 
 def announce(
     task: PublishTask, store: ObjectStore, table: ResultsTable, *, notifier: Notifier
-) -> str:
-    """Publish a stored revision; returns the message id. Raises `RevisionMissingError`."""
+) -> tuple[str, Envelope]:
+    """Publish a stored revision; returns the message id and the revision.
+
+    Raises `RevisionMissingError`.
+    """
     item = table.get(task.attempt_key, revision_key(task.revision))
     if item is None:
         raise RevisionMissingError(f"{task.attempt_key}: revision {task.revision} is not stored")
@@ -31,4 +34,4 @@ def announce(
     # A revision of an older release says nothing of automation: then all of it counts as new.
     automated = item.get("automation_new")
     body = message(envelope, verdict_uri=store.uri(item["verdict_key"]), automated=automated or ())
-    return notifier.announce(body, message_attributes(envelope, automated))
+    return notifier.announce(body, message_attributes(envelope, automated)), envelope

@@ -23,6 +23,7 @@ from functions.adapters.runner_queue import open_queue, open_workflow
 from functions.adapters.services import connect
 from functions.adapters.site_file import runner_queue_of, site_connector, site_redactor
 from functions.adapters.site_rules import site_rules
+from functions.adapters.tracing import traced
 from functions.collect.handover import HandOverTask, make_hand_over, note_unanswered
 from functions.collect.outside import OutsideRunner, answer, read_hand_over
 from functions.collect.pace import collect_rarely
@@ -35,6 +36,7 @@ _RESERVE_MS = 20_000
 """Kept back from the function's time to store what there is."""
 
 
+@traced
 def collect(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Collect one item; a source that fails yields a report that says so."""
     task = parse(event=event, model=CollectTask)
@@ -61,12 +63,13 @@ def collect(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     logger.info("collected", extra={"attempt_key": task.attempt_key, **report.model_dump()})
     emit(
         {"Items": 1, "BytesScanned": report.bytes, "Observations": report.observations},
-        dimensions={"connector": report.connector, "status": report.status},
+        details={"connector": report.connector, "status": report.status},
         milliseconds={"Duration": int((time.monotonic() - started) * 1000)},
     )
     return {"item_id": report.item_id, "status": report.status}
 
 
+@traced
 def hand_over(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Put one item on its runner's queue; with a `failure`, store that nobody answered."""
     task = parse(event=event, model=HandOverTask)
@@ -89,6 +92,7 @@ def hand_over(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     return {"item_id": task.item.item_id, "status": "handed over"}
 
 
+@traced
 def serve(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Run handed-over items in an account of their own (a spoke)."""
     book = shipped_rulebook()

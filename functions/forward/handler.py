@@ -14,12 +14,14 @@ from connectors.schedulers.pcs import read_pcs_record
 from engine.model.event import JOB_COMPLETED, SOURCE
 from functions.adapters.event_bus import connect_bus
 from functions.adapters.metering import emit
+from functions.adapters.tracing import traced
 
 logger = Logger(service="rootrank")
 _MAX_BYTES: Final = 32 * 1024 * 1024
 """CloudWatch Logs sends at most 1 MiB compressed; this is what it may become."""
 
 
+@traced
 def forward(event: dict[str, Any], _context: LambdaContext) -> dict[str, int]:
     """Put one event for each completed job; what is no such record is counted and passed over."""
     details, skipped = [], 0

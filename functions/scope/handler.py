@@ -31,6 +31,7 @@ from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import Services, connect
 from functions.adapters.site_file import aws_outside, configured_site, site_redactor
 from functions.adapters.site_rules import site_rules
+from functions.adapters.tracing import traced
 from functions.scope.authorization import authorize
 from functions.scope.claiming import Claims
 from functions.scope.context import keep_context
@@ -45,6 +46,7 @@ from functions.scope.terms import Terms, terms_of
 logger = Logger(service="rootrank")
 
 
+@traced
 def admit(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Admit a batch of scheduler events; those that fail go back to the queue alone."""
     processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
@@ -76,9 +78,10 @@ def admit_record(record: SQSRecord) -> None:
         emit({"EventsRefused": 1})
         raise
     logger.info("event admitted", extra={**received, **asdict(claimed), "origin": scoped.origin})
-    emit({"EventsAdmitted": 1}, dimensions={"outcome": claimed.outcome})
+    emit({"EventsAdmitted": 1}, details={"outcome": claimed.outcome})
 
 
+@traced
 def plan(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Make and store the plan of one collection."""
     task = parse(event=event, model=PlanTask)
