@@ -1,7 +1,7 @@
 # What `sam build` calls for each resource with `BuildMethod: makefile`. The Makefile includes this.
 # All functions share one artifact; they differ by handler, role, memory and timeout.
 FUNCTIONS := ScopeAdmitFunction ScopePlanFunction CollectFunction AttributeFunction PublishFunction \
-  ForwardFunction HandOverFunction ServeFunction ApiFunction
+  ForwardFunction HandOverFunction ServeFunction ApiFunction QueryFunction
 RULE_SOURCES := $(shell find rules engine -name '*.yaml' -o -name '*.py' -o -name VERSION)
 
 .PHONY: $(addprefix build-,$(FUNCTIONS)) build-ArmLayer build-IntelLayer

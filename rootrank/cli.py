@@ -10,6 +10,7 @@ _COMMANDS = {
     "attribute": "rootrank.commands.attribute",
     "collect": "rootrank.commands.collect",
     "connectors": "rootrank.commands.connectors",
+    "dashboard": "rootrank.commands.dashboard",
     "explain": "rootrank.commands.explain",
     "list": "rootrank.commands.results",
     "nodes": "rootrank.commands.tallies",

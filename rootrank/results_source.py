@@ -70,33 +70,37 @@ def open_results(
     state: Path, table: str | None = None, *, bucket: str | None = None
 ) -> "Iterator[Results]":
     """Open the results; raises `NotFoundError` for an empty state, `UnreachableError` for AWS's."""
-    import boto3  # noqa: PLC0415
-
     from connectors.protocol import ConnectorError  # noqa: PLC0415
-    from functions.adapters.object_store import ObjectMissingError, ObjectStore  # noqa: PLC0415
-    from functions.adapters.results import Results  # noqa: PLC0415
-    from functions.adapters.results_query import ResultsQuery  # noqa: PLC0415
-
-    def results(table_name: str, bucket_name: str) -> Results:
-        query = ResultsQuery(boto3.client("dynamodb"), table_name)
-        return Results(query, ObjectStore(boto3.client("s3"), bucket_name))
+    from functions.adapters.object_store import ObjectMissingError  # noqa: PLC0415
 
     try:
         if table is not None:
-            yield results(table, bucket or "")
+            yield results_of(table, bucket or "")
             return
         from rootrank.embedded.stack import open_storage  # noqa: PLC0415
         from rootrank.embedded.state import StateError  # noqa: PLC0415
 
         try:
             with open_storage(state) as names:
-                yield results(names.table, names.bucket)
+                yield results_of(names.table, names.bucket)
         except StateError as error:
             raise NotFoundError(str(error)) from error
     except ObjectMissingError as error:
         raise NotFoundError(f"{error}: its lifetime is over, or --bucket is another's") from error
     except ConnectorError as error:
         raise UnreachableError(str(error)) from error
+
+
+def results_of(table: str, bucket: str) -> "Results":
+    """Return a client for a table and its bucket, in the account that the environment names."""
+    import boto3  # noqa: PLC0415
+
+    from functions.adapters.object_store import ObjectStore  # noqa: PLC0415
+    from functions.adapters.results import Results  # noqa: PLC0415
+    from functions.adapters.results_query import ResultsQuery  # noqa: PLC0415
+
+    query = ResultsQuery(boto3.client("dynamodb"), table)
+    return Results(query, ObjectStore(boto3.client("s3"), bucket))
 
 
 def read_time(text: str | None, *, hint: str) -> str | None:

@@ -23,9 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CODE = ("engine", "connectors", "functions", "rules")
 """The folders that are shipped; of them only what `SHIPPED` names."""
-SHIPPED = (".py", "rules/VERSION")
+SHIPPED = (".py", "rules/VERSION", ".html", ".css", ".svg")
 COMPILED = {"build/compiled.json": "rules/compiled.json", "build/automata": "rules/automata"}
-COMMAND_LINE_ONLY = frozenset({"click", "jinja2"})
+COMMAND_LINE_ONLY = frozenset({"click"})
 """Dependencies that nothing below `functions` imports."""
 LAYER_PYTHON = "3.13"
 PLATFORMS = {"arm64": "aarch64", "x86_64": "x86_64"}

@@ -176,9 +176,7 @@ class Stack:
 
 
 @contextmanager
-def open_stack(
-    folder: Path, *, on_progress: Progress = silent
-) -> Iterator[Stack]:
+def open_stack(folder: Path, *, on_progress: Progress = silent) -> Iterator[Stack]:
     """Stand the stack up over a state folder, and write the state back at the end."""
     log_path = folder / "functions.jsonl"
     with state.locked(folder), log_path.open("a", encoding="utf-8") as log:
@@ -206,15 +204,20 @@ def open_storage(folder: Path) -> Iterator[Resources]:
     """
     if not (folder / "table.jsonl").is_file():
         raise state.StateError(f"{folder}: holds no results yet; `rootrank run EVENT.json` first")
-    with (
-        (folder / "functions.jsonl").open("a", encoding="utf-8") as log,
-        emulated_aws(log, lambda _invocation: None),
-    ):
+    with open_empty_storage(folder) as resources:
         with state.locked(folder):
-            resources = _deploy(STORAGE_TYPES)
             state.load_objects(folder, resources.bucket)
             state.load_items(folder, resources.table)
         yield resources
+
+
+@contextmanager
+def open_empty_storage(folder: Path) -> Iterator[Resources]:
+    """Stand up an empty table and bucket; the folder only takes their log."""
+    with state.locked(folder):
+        log = (folder / "functions.jsonl").open("a", encoding="utf-8")
+    with log, emulated_aws(log, lambda _invocation: None):
+        yield _deploy(STORAGE_TYPES)
 
 
 def _load(stack: Stack) -> None:

@@ -1,0 +1,1 @@
+"""The web view on loopback: the deployed pages behind a small HTTP server."""
