@@ -1,7 +1,9 @@
 """CloudWatch Logs as its connector asks it."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import boto3
@@ -16,6 +18,7 @@ from connectors.protocol import (
 )
 from connectors.telemetry.cloudwatch import LogEvent
 from functions.adapters.faults import AWS_ERRORS, AwsError, error_code, is_busy
+from functions.adapters.patience import patiently
 
 _REFUSED: Final = frozenset({"AccessDeniedException", "UnrecognizedClientException",
                              "ExpiredTokenException", "InvalidSignatureException",
@@ -24,9 +27,10 @@ _REFUSED: Final = frozenset({"AccessDeniedException", "UnrecognizedClientExcepti
 
 @dataclass(slots=True, frozen=True)
 class CloudWatchLogs:
-    """One account and region."""
+    """One account and region. `pause` sleeps seconds."""
 
     client: Any
+    pause: Callable[[float], None] = time.sleep
 
     def stream_names(
         self, group: str, prefix: str, most: int, on_request: Callable[[], None]
@@ -38,11 +42,9 @@ class CloudWatchLogs:
         names: list[str] = []
         while len(names) < most:
             on_request()
-            try:
-                answer = self.client.describe_log_streams(**wanted)
-            except AWS_ERRORS as error:
-                raise _told(error, group) from error
-            names += [str(each["logStreamName"]) for each in answer.get("logStreams", ())]
+            ask = partial(self.client.describe_log_streams, **wanted)
+            answer = self._asked(ask, group, holds="logStreams")
+            names += [str(each["logStreamName"]) for each in answer["logStreams"]]
             if not answer.get("nextToken"):
                 break
             wanted["nextToken"] = answer["nextToken"]
@@ -70,10 +72,8 @@ class CloudWatchLogs:
         }
         if token is not None:
             wanted["nextToken"] = token
-        try:
-            answer = self.client.get_log_events(**wanted)
-        except AWS_ERRORS as error:
-            raise _told(error, f"{group} {stream}") from error
+        ask = partial(self.client.get_log_events, **wanted)
+        answer = self._asked(ask, f"{group} {stream}", holds="events")
         events = [LogEvent(int(e["timestamp"]), str(e["message"])) for e in answer["events"]]
         return events, answer.get("nextForwardToken")
 
@@ -89,15 +89,29 @@ class CloudWatchLogs:
         }
         if token is not None:
             wanted["nextToken"] = token
-        try:
-            answer = self.client.filter_log_events(**wanted)
-        except AWS_ERRORS as error:
-            raise _told(error, f"{group} {stream}") from error
+        ask = partial(self.client.filter_log_events, **wanted)
+        answer = self._asked(ask, f"{group} {stream}", holds="events")
         events = [
             LogEvent(int(each["timestamp"]), str(each["message"]), str(each["eventId"]))
-            for each in answer.get("events", ())
+            for each in answer["events"]
         ]
         return events, answer.get("nextToken")
+
+    def _asked(
+        self, ask: Callable[[], dict[str, Any]], where: str, *, holds: str
+    ) -> dict[str, Any]:
+        """Return an answer; AWS's client takes one that broke off for an empty one."""
+
+        def once() -> dict[str, Any]:
+            try:
+                answer = ask()
+            except AWS_ERRORS as error:
+                raise _told(error, where) from error
+            if holds not in answer:
+                raise SourceUnreachableError(f"cloudwatch {where}: the answer broke off")
+            return answer
+
+        return patiently(once, self.pause)
 
 
 def _told(error: AwsError, where: str) -> ConnectorError:

@@ -1,5 +1,7 @@
 """A prefix of any bucket as the files connector reads it: listed, and read by byte ranges."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -17,6 +19,7 @@ from connectors.protocol import (
 from connectors.telemetry.file_store import MAX_FILES, StoredFile
 from engine.model.moment import to_us
 from functions.adapters.faults import AWS_ERRORS, AwsError, error_code, is_busy
+from functions.adapters.patience import patiently
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -29,11 +32,12 @@ _REFUSED: Final = frozenset({"AccessDenied", "403", "Forbidden", "InvalidAccessK
 
 @dataclass(slots=True, frozen=True)
 class BucketFiles:
-    """The objects below `prefix`, whose paths are relative to it."""
+    """The objects below `prefix`, whose paths are relative to it. `pause` sleeps seconds."""
 
     client: "S3Client"
     bucket: str
     prefix: str
+    pause: Callable[[float], None] = time.sleep
 
     @property
     def shown(self) -> str:
@@ -41,7 +45,10 @@ class BucketFiles:
         return f"s3://{self.bucket}/{self.prefix}"
 
     def list_files(self, prefix: str) -> list[StoredFile]:
-        """Return the objects whose path begins with `prefix`; archived ones are left out."""
+        """Return the objects whose path begins with `prefix`."""
+        return patiently(lambda: self._listed(prefix), self.pause)
+
+    def _listed(self, prefix: str) -> list[StoredFile]:
         found: list[StoredFile] = []
         start = len(self.prefix)
         try:

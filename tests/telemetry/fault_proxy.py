@@ -8,6 +8,10 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+SKEWED = {
+    "behind": "Thu, 01 Jan 1970 00:00:00 GMT",
+    "ahead": "Thu, 01 Jan 2099 00:00:00 GMT",
+}
 KEPT = ("Content-Type", "ETag", "Last-Modified", "Content-Range")
 
 
@@ -15,7 +19,7 @@ class FaultProxy:
     """Forwards to `target`; the n-th request meets the n-th fault of `rhythm`, over and over.
 
     Faults: `ok`, `slow` (50 ms), `reset` (no answer), `half` (half a body), `busy` (429), `error`
-    (500).
+    (500), `behind` and `ahead` (429 of a server whose clock is years off).
     """
 
     def __init__(self, target: str, rhythm):
@@ -36,9 +40,9 @@ class FaultProxy:
                 if fault == "reset":
                     self.close_connection = True
                     return
-                if fault in ("busy", "error"):
-                    self.send_response(429 if fault == "busy" else 500)
-                    self.send_header("Retry-After", "0")
+                if fault in ("busy", "error", *SKEWED):
+                    self.send_response(500 if fault == "error" else 429)
+                    self.send_header("Retry-After", SKEWED.get(fault, "0"))
                     self.send_header("Content-Length", "4")
                     self.end_headers()
                     self.wfile.write(b"wait")

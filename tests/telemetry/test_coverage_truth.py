@@ -72,7 +72,7 @@ clusters:
     )
 
 
-def judged(site, book, *, requests=()):
+def judged(site, book, *, requests=(), outside=None, budget=None, connectors=None):
     """Plan, collect and attribute as the pipeline does; returns the verdict and the reports."""
     windows = windows_of(JOB)
     plan = make_plan(JOB, (), digests=RuleDigests.of(book))
@@ -86,7 +86,11 @@ def judged(site, book, *, requests=()):
         collection=2 if requests else 1,
     )
     collecting = Collecting(book=book, scanner=scanners.scanner_of(book))
-    outside = Outside(pause=lambda seconds: None)
+    if connectors:
+        items = [each for each in items if each.connector in (*connectors, "workload")]
+    if budget:
+        items = [each.model_copy(update={"budget": budget}) for each in items]
+    outside = outside or Outside(pause=lambda seconds: None)
     found = [
         collect_item(
             item,

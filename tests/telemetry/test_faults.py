@@ -50,10 +50,19 @@ def run(proxy, book):
         ["ok", "reset"],
         ["half", "ok"],
         ["busy", "busy", "ok"],
+        ["behind", "ok", "ahead", "ok", "ok"],
         [*["ok"] * 19, "error"],
         ["reset", "ok", "half", "ok", "busy", "ok", "error", "ok"],
     ],
-    ids=["latency", "resets", "half bodies", "429 storm", "5 % errors", "all of it"],
+    ids=[
+        "latency",
+        "resets",
+        "half bodies",
+        "429 storm",
+        "skewed servers",
+        "5 % errors",
+        "all of it",
+    ],
 )
 def test_what_a_retry_cures_changes_neither_verdict_nor_counts(behind, book, rhythm):
     plain, plain_reports = run(behind(["ok"]), book)
