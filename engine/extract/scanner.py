@@ -8,6 +8,7 @@ that the caller brings: compiling takes some 0.2 s per 200 signatures, loading 0
 """
 
 import hashlib
+import re
 import zlib
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from typing import Any, Final, Literal, Protocol, get_args
 import msgspec
 
 from engine.extract.recognise import SignatureReader
+from engine.extract.traceback import HEADER
 from engine.model.vocabulary import Source
 from engine.rulebook.book import Rulebook, SignatureDef
 from engine.rulebook.pattern import automaton_form
@@ -61,6 +63,20 @@ class Scanner:
         self._automata: dict[Source, _Automaton | None] = {}
         self._readers: dict[int, SignatureReader] = {}
         self._by_index = {item.index: item for item in book.signatures}
+        self.report_sources = frozenset(
+            source
+            for item in book.signatures
+            if item.block == "elastic_report"
+            for source in item.sources
+        )
+        """Sources in which a launcher's table of failures is read."""
+        self.generic = frozenset(
+            item.rule
+            for item in book.signatures
+            if item.block == "python_traceback" and re.search(item.scan, HEADER)
+        )
+        """Rules that read any traceback: their other line forms count only where nothing else
+        reads the line and no traceback stands above it."""
 
     def scan(self, data: bytes, end: int, source: Source) -> Hits:
         """Return (match end, signature index) pairs in `data[:end]`, sorted, unconfirmed."""

@@ -1,6 +1,5 @@
 """Segments to sightings: scan, confirm, take blocks and claims into account, count."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -54,17 +53,8 @@ class SegmentScan:
         self._seen_blocks: dict[tuple[int, int], set[tuple[object, ...]]] = {}
         self._blocks: dict[tuple[str, tuple[int, int]], Block | None] = {}
         self._readings: dict[tuple[int, str], Reading | None] = {}
-        self._has_reports = any(
-            item.block == "elastic_report" and label.source in item.sources
-            for item in context.book.signatures
-        )
-        # Rules that read any traceback: their other line forms count only where nothing else
-        # reads the line and no traceback stands above it.
-        self._generic = frozenset(
-            item.rule
-            for item in context.book.signatures
-            if item.block == "python_traceback" and re.search(item.scan, HEADER)
-        )
+        self._has_reports = label.source in self._scanner.report_sources
+        self._generic = self._scanner.generic
         self._express = self._expressway(demultiplexer)
 
     def _expressway(self, demultiplexer: Demultiplexer) -> Express:

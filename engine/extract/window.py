@@ -18,6 +18,7 @@ LOOK_BYTES: Final = 64 << 10  # how far before and after a line its neighbours a
 # Of one stream, in all, so that hits in a log without stamps stay cheap:
 WALK_LINES: Final = 40_000  # lines looked at one by one
 WALK_BYTES: Final = 256 << 20  # bytes searched for the same prefix (some 5 GB/s)
+WALK_LEAPS: Final = 100_000  # lines found by their prefix, and looked at
 
 
 class Window:
@@ -28,11 +29,12 @@ class Window:
         self.stamps = stamps
         self._lines_left = WALK_LINES
         self._bytes_left = WALK_BYTES
+        self._leaps_left = WALK_LEAPS
 
     @property
     def is_spent(self) -> bool:
         """Whether no more neighbours will be looked at in this stream."""
-        return self._lines_left <= 0 or self._bytes_left <= 0
+        return min(self._lines_left, self._bytes_left, self._leaps_left) <= 0
 
     def identity(self, line: Line) -> Identity:
         """Whose line it is."""
@@ -62,11 +64,12 @@ class Window:
         key, lead = whose.key, whose.lead.encode()
         place: Line | None = line
         while place is not None and lines > 0 and look_bytes > 0:
-            if self._lines_left <= 0 or self._bytes_left <= 0:
+            if self.is_spent:
                 return
             if lead:
                 place, searched = leap(place, lead, look_bytes)
                 self._bytes_left -= searched
+                self._leaps_left -= 1
             else:
                 place = step(place)
                 searched = place.end - place.start + 1 if place else 0
