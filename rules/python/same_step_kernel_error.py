@@ -15,15 +15,25 @@ STEP_US = 60 * 1_000_000
 
 
 def evaluate(evidence: Evidence) -> Iterator[Proposal]:
-    """Propose `kernel_error_on_many_ranks` unless a node reports a device's own fault."""
+    """Propose `kernel_error_on_many_ranks` unless a device or a node may be at fault.
+
+    The fabric joins GPUs: whatever a switch or link reports may break several at once. All ranks
+    run the same program, so an error on the ranks of one node among several speaks for the node.
+    """
+    nodes: set[str] = set()
     for device in evidence.episodes():
-        is_hardware = device.domain in ("gpu", "nvlink", "pcie") and device.tier <= 2
-        if is_hardware and device.trust in ("node", "platform"):
+        if device.rank is not None:
+            nodes.add(device.node)
+        is_hardware = device.domain in ("gpu", "pcie") and device.tier <= 2
+        is_fabric = device.domain == "nvlink" and device.tier <= 5
+        if (is_hardware or is_fabric) and device.trust in ("node", "platform"):
             return
     for symptom in ERRORS:
         seen = [episode for episode in evidence.episodes(symptom) if episode.rank is not None]
         stamped = [episode.first_us for episode in seen if episode.first_us is not None]
         if len({episode.rank for episode in seen}) < MIN_RANKS or not _is_one_step(stamped):
+            continue
+        if len(nodes) > 1 and len({episode.node for episode in seen}) == 1:
             continue
         yield SymptomProposal("kernel_error_on_many_ranks", tuple(_ordered(seen)), tuple(seen))
         return
