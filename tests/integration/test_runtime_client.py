@@ -1,7 +1,8 @@
 """Payloads under AWS's own runtime client: a process of its own, as Lambda starts it.
 
-The runtime API (docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html) and the two services that
-these payloads need are on loopback. What needs the table and the workflow runs in test_payloads.py.
+The runtime API (docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html) and the services that these
+payloads need are on loopback: an empty table, a bucket that takes everything, a workflow that
+starts. What they make together is looked at in test_payloads.py.
 """
 
 import json
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Runtime(ThreadingHTTPServer):
-    """The runtime API: hands out events and takes answers; it also plays S3's PutObject."""
+    """The runtime API: hands out events and takes answers; it also plays the services."""
 
     daemon_threads = True
 
@@ -40,6 +41,7 @@ class Runtime(ThreadingHTTPServer):
         self.events: queue.Queue[Any] = queue.Queue()
         self.answers: queue.Queue[Any] = queue.Queue()
         self.stored: list[str] = []
+        self.started: list[dict[str, Any]] = []
 
     def handle_error(self, *_: Any) -> None:
         """Say nothing about the function that is killed in the end."""
@@ -68,8 +70,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if target := self.headers.get("X-Amz-Target"):
+            self._serve(target.rpartition(".")[2], json.loads(body))
+            return
         self.server.answers.put((self.path.rsplit("/", 1)[1], json.loads(body or b"null")))
         self._reply(202, b"{}")
+
+    def _serve(self, action: str, asked: dict[str, Any]) -> None:
+        """DynamoDB holds nothing and takes what it gets; Step Functions starts."""
+        answer: dict[str, Any] = {}
+        if action == "StartExecution":
+            self.server.started.append(json.loads(asked["input"]))
+            answer = {"executionArn": asked["stateMachineArn"] + asked["name"], "startDate": 0}
+        kind = {"Content-Type": "application/x-amz-json-1.0"}
+        self._reply(200, json.dumps(answer).encode(), kind)
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -101,7 +115,7 @@ def function(handler: str, bus: str) -> Iterator[Runtime]:
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512", "AWS_LAMBDA_FUNCTION_VERSION": "1",
             "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x",
-            "AWS_ENDPOINT_URL_EVENTBRIDGE": bus, "AWS_ENDPOINT_URL_S3": f"http://{address}",
+            "AWS_ENDPOINT_URL_EVENTBRIDGE": bus, "AWS_ENDPOINT_URL": f"http://{address}",
             "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
             "POWERTOOLS_METRICS_NAMESPACE": "rootrank", "POWERTOOLS_SERVICE_NAME": "rootrank",
             "BUCKET_NAME": "b", "TABLE_NAME": "t", "TOPIC_ARN": "arn:aws:sns:us-east-1:1:t",
@@ -162,3 +176,33 @@ def test_admission_keeps_context_and_sends_back_what_is_broken() -> None:
     assert answer == {"batchItemFailures": [{"itemIdentifier": f"m-{len(bodies)}"}]}
     assert len(stored) == len(bodies)
     assert all("/context/123456789012/2026-01-31T12/" in path for path in stored)
+
+
+WHOLE = sorted(
+    path for path in EVENTS.glob("*.json")
+    if path.name != "pcs-subscription.json" and not path.name.startswith("context-")
+)  # fmt: skip
+LIGHT = ("slurm-completed.json",)
+ENDS_NOTHING = ("batch-array-parent.json",)
+DROPPED = ("batch-no-status.json", "context-no-instance.json", "pcs-no-job.json")
+"""No end of a job as far as one can tell, or another function's."""
+BROKEN = sorted(
+    path for path in (EVENTS / "malformed").glob("*.json") if path.name not in DROPPED
+)  # fmt: skip
+
+
+def test_every_sources_payload_is_admitted_and_every_broken_one_goes_back_alone() -> None:
+    bodies = [path.read_text() for path in (*WHOLE, *BROKEN)]
+    with (
+        open_gateway(lambda _event: None) as bus,
+        function("functions.scope.handler.admit", bus.endpoint) as runtime,
+    ):
+        answer = call(runtime, queued(*bodies))
+        started = [each["attempt_key"] for each in runtime.started]
+    failed = [int(each["itemIdentifier"][2:]) for each in answer["batchItemFailures"]]
+    assert failed == list(range(len(WHOLE), len(bodies)))
+    # A completed job gets no workflow, and an array's parent ends nothing of its own.
+    assert len(started) == len(WHOLE) - len(LIGHT) - len(ENDS_NOTHING)
+    assert {key.split("/")[2] for key in started} == {
+        "batch", "kubernetes", "kueue", "sagemaker", "slurm",
+    }  # fmt: skip

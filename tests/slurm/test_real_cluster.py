@@ -30,6 +30,25 @@ def test_a_completed_job_is_recorded_and_needs_no_verdict(site):
     assert site.claim_state(key) == "COMPLETED"
 
 
+@pytest.mark.parametrize(
+    ("name", "node", "limit_s"),
+    [
+        ("fail", "rr1", 3600), ("signal", "rr1", 3600), ("time", "rr2", 60),
+        ("cancel", "rr2", 3600), ("node", "rr3", 3600), ("memory", "rr1", 3600),
+        ("script", "rr1", 3600),
+    ],
+)  # fmt: skip
+def test_every_outcome_has_its_owner_window_limit_and_node(site, name, node, limit_s):
+    if name not in site.jobs:
+        pytest.skip("needs control groups of version 1")
+    _, workload = scoped(site, name)
+    assert (workload.cluster, workload.tenant, workload.user) == ("rrlab", "research", "root")
+    assert (workload.nodes, workload.name) == ((node,), name)
+    assert workload.start <= workload.end
+    described = commands(site).describe(Workload(scheduler="slurm", job_id=site.jobs[name]))
+    assert described.workload.time_limit_s == limit_s
+
+
 def test_a_failed_job_has_its_exit_code_node_window_user_and_limit(site):
     verdict, workload = scoped(site, "fail")
     assert (workload.state, workload.exit_code) == ("FAILED", "3:0")
@@ -94,7 +113,7 @@ def test_three_emitters_tell_and_nothing_is_told_twice_or_lost(site):
     assert site.waiting() == []
     assert site.stack.dead_letters() == []
     for name, job in site.jobs.items():
-        if name not in ("array", "again"):
+        if name not in ("array", "again", "het"):
             assert len(site.keys(job)) == 1, name
 
 
