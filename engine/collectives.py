@@ -177,9 +177,9 @@ def _complementary(
             parts = observation.fields.get("peer_rank", "").replace(",", " ").split()
             if parts and all(part.isdigit() for part in parts):
                 missing.setdefault(frozenset(map(int, parts)), []).append(observation)
-    everyone = frozenset(range(min(directory.world_size, 1_000_000)))
-    if len(missing) != 2 or not everyone:
+    if len(missing) != 2 or not directory.world_size:
         return []
+    everyone = frozenset(range(directory.world_size))
     first, second = sorted(missing, key=lambda ranks: (len(ranks), min(ranks)))
     if first & second or first | second != everyone:
         return []
@@ -284,10 +284,9 @@ def _silent(
     reporters = {rank for episode in waiting for rank in episode.subject.ranks}
     if len(reporters) < 2 or directory.world_size < MIN_RANKS:
         return []
-    missing = set(range(min(directory.world_size, 1_000_000))) - reporters
     spoke = {rank for stream in case.streams for rank in stream.ranks}
     spoke |= {o.entity.rank for o in case.observations if o.entity.rank is not None}
-    missing &= spoke
+    missing = {rank for rank in spoke - reporters if rank < directory.world_size}
     if not _is_minority(missing, directory.world_size):
         return []
     speaker = min(waiting, key=lambda e: e.episode_id)

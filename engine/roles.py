@@ -1,6 +1,7 @@
 """Who takes which part: culprits only where evidence on that very entity says so."""
 
 from dataclasses import dataclass, field
+from itertools import islice
 
 from engine.anchor import Anchor
 from engine.candidates import Cause
@@ -17,6 +18,7 @@ _LOCATED = frozenset({"rank_never_entered", "rank_lagging"})
 # Accelerators whose devices hold several cores: a local rank is no device index there.
 _OWN_NUMBERING = frozenset({"gpu/neuron_hardware_error", "gpu/neuron_collective_hang"})
 _NOT_OWN = ("collective_failure", "rank_exit", "launcher_report", "store_error", "teardown")
+MAX_VICTIM_RANKS = 65_536
 _ROLE_ORDER: dict[str, int] = {"culprit": 0, "suspect": 1, "victim": 2, "observed": 3}
 
 
@@ -38,6 +40,7 @@ class Cast:
 
     def __init__(self) -> None:
         self.parts: dict[tuple[str, str, str], Part] = {}
+        self.uncast_ranks = 0  # victims beyond `MAX_VICTIM_RANKS`: counted, not listed
 
     def give(
         self, kind: str, name: str, node: str, *, role: EntityRole, episode: Episode | None = None,
@@ -295,14 +298,24 @@ def _is_placed(episode: Episode, directory: Directory) -> bool:
 
 
 def _cast_victims(cast: Cast, decision: Decision, graph: Graph, directory: Directory) -> None:
-    for rank in directory.rank_node:
-        cast.give("rank", str(rank), directory.rank_node[rank], role="victim")
-    for rank in range(min(directory.world_size, 1_000_000)):
-        if rank not in directory.rank_node:
-            cast.give("rank", str(rank), "", role="victim")
+    _cast_rank_victims(cast, directory)
     for node in directory.names.nodes:
         cast.give("node", node, node, role="victim")
     for episode in decision.coincident:
         if episode.subject.gpu and episode.meaning.tier <= 1:
             cast.give("gpu", episode.subject.gpu, episode.subject.node, role="observed",
                       episode=episode)  # fmt: skip
+
+
+def _cast_rank_victims(cast: Cast, directory: Directory) -> None:
+    """Every rank of the job; of a vast one those that a document would list, the rest counted."""
+    world, placed = directory.world_size, directory.rank_node
+    unplaced = world - sum(rank < world for rank in placed)
+    free = (rank for rank in range(world) if rank not in placed)
+    for rank in islice(free, MAX_VICTIM_RANKS):
+        cast.give("rank", str(rank), "", role="victim")
+    left = max(0, MAX_VICTIM_RANKS - unplaced)
+    shown = placed if len(placed) <= left else sorted(placed, key=lambda r: (placed[r], r))[:left]
+    for rank in shown:
+        cast.give("rank", str(rank), placed[rank], role="victim")
+    cast.uncast_ranks = max(0, unplaced + len(placed) - len(cast.of("rank")))

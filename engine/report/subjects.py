@@ -128,7 +128,7 @@ def affected_nodes(cast: Cast, directory: Directory) -> tuple[list[AffectedNode]
 def affected_ranks(cast: Cast) -> tuple[list[AffectedRank], int]:
     """Return culprit and suspect ranks, the first victims, and how many were left out."""
     found: list[AffectedRank] = []
-    omitted = 0
+    omitted = cast.uncast_ranks
     victims = named = 0
     for part in cast.of("rank"):
         if part.role == "victim":

@@ -61,3 +61,10 @@ def test_a_job_that_runs_is_hung_only_where_a_hang_shows():
     assert attribute(running, book()).terminal_state == "running"
     assert attribute(replace(running, detection_signal="hang"), book()).terminal_state == "hung"
     assert attribute(replace(running, detection_signal="crash"), book()).terminal_state == "running"
+
+
+def test_of_a_vast_job_victims_are_counted_not_built():
+    verdict = attribute(case(world_size=100_000, nodes=[]), book())
+    victims = [item for item in verdict.affected_ranks if item.role == "victim"]
+    assert len(victims) == 32
+    assert verdict.victims_omitted == 100_000 - 32
