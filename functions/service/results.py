@@ -35,7 +35,8 @@ def attempt_of(tenant: str, name: str) -> str:
     except (binascii.Error, ValueError) as error:
         raise missing(f"result {name}") from error
     key = f"{tenant}/{rest}"
-    if not _KEY.fullmatch(rest) or result_id(key) != name:
+    is_path = not any(part in (".", "..") for part in rest.split("/"))
+    if not is_path or not _KEY.fullmatch(rest) or result_id(key) != name:
         raise missing(f"result {name}")
     return key
 
