@@ -21,6 +21,8 @@ Item = dict[str, Any]
 
 CLAIM: Final = "CLAIM"
 CURRENT: Final = "CURRENT"
+ANNOUNCED: Final = "announced"
+"""Attribute of a revision that subscribers were told of, at least once."""
 DAYS: Final = "DAYS"
 """Partition of `<tenant>/<cluster>#<day>`: which days a cluster has results on."""
 CALENDAR: Final = "CALENDAR"
@@ -239,6 +241,21 @@ class ResultsTable:
             self.client.transact_write_items(TransactItems=writes)
         except AWS_ERRORS as error:
             self._explain_cancellation(error, attempt_key, f"CURRENT is not {held['revision']}")
+
+    def note_announced(self, attempt_key: str, revision: int) -> None:
+        """Remember that a revision was announced."""
+        try:
+            self.client.update_item(
+                TableName=self.name,
+                Key=to_wire({"pk": attempt_key, "sk": revision_key(revision)}),
+                UpdateExpression="SET #announced = :true",
+                ConditionExpression="attribute_exists(pk)",
+                ExpressionAttributeNames={"#announced": ANNOUNCED},
+                ExpressionAttributeValues=to_wire({":true": True}),
+            )
+        except AWS_ERRORS as error:
+            if error_code(error) != "ConditionalCheckFailedException":  # deleted meanwhile
+                refuse(error, f"note revision {revision} of {attempt_key}")
 
     def _part_writes(self, items: RevisionItems) -> "Iterable[TransactWriteItemTypeDef]":
         for sk in sorted(items.parts)[:MAX_PARTS]:

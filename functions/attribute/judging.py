@@ -26,6 +26,7 @@ from functions.adapters.keys import (
 from functions.adapters.metering import Meter
 from functions.adapters.object_store import ObjectConflictError, ObjectMissingError, ObjectStore
 from functions.adapters.results_table import (
+    ANNOUNCED,
     CURRENT,
     Item,
     ResultsTable,
@@ -189,15 +190,14 @@ class Judging:
         order = (task.generation, task.collection)
         for _ in range(_TRIES):
             held = self.table.get(task.attempt_key, CURRENT)
-            if held is not None:
-                if order < seen_order(held):
-                    return self._overtaken(task, held, wait)
-                if order == written_order(held):
-                    return Judged(held["revision"], True, more, wait)
+            if held is not None and order < seen_order(held):
+                return self._judged(task, held, more=False, wait=wait)
+            if held is not None and order == written_order(held):
+                return self._judged(task, held, more=more, wait=wait)
             try:
                 if held is not None and held["attribution_id"] == verdict.attribution_id:
                     self.table.confirm(task.attempt_key, held, order=order, is_final=not more)
-                    return Judged(held["revision"], False, more, wait)
+                    return self._judged(task, held, more=more, wait=wait)
                 revision = self._move(task, verdict, using, held=held, more=more)
             except RevisionConflictError:
                 continue
@@ -210,18 +210,11 @@ class Judging:
             parse_rfc3339(deadline_at)
         )
 
-    def _overtaken(self, task: AttributeTask, held: Item, wait: int) -> Judged:
-        """Answer a task that a newer one has overtaken: nothing of it is written now.
-
-        A revision that an earlier try of this very task wrote may not have been announced.
-        """
-        for revision in range(held["revision"], 0, -1):
-            item = self.table.get(task.attempt_key, revision_key(revision))
-            if item is None or written_order(item) < (task.generation, task.collection):
-                break
-            if written_order(item) == (task.generation, task.collection):
-                return Judged(revision, True, False, wait)
-        return Judged(held["revision"], False, False, wait)
+    def _judged(self, task: AttributeTask, held: Item, *, more: bool, wait: int) -> Judged:
+        """Answer with CURRENT as it is; whoever wrote it may have died before it was announced."""
+        item = self.table.get(task.attempt_key, revision_key(held["revision"]))
+        is_told = item is not None and bool(item.get(ANNOUNCED))
+        return Judged(held["revision"], not is_told, more, wait)
 
     def _move(
         self,
