@@ -7,9 +7,11 @@
   `rootrank.embedded.delivery` polls instead.
 - Rules hand events on without their account.
 - `RedriveExecution` is missing: it answers that the execution cannot be redriven.
+- A transaction on a table copies all of it, once for each item.
 - An Amazon endpoint that moto does not know would be called for real: refused.
 """
 
+import copy
 import importlib
 import json
 import logging
@@ -22,6 +24,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, TextIO
 
 from botocore.httpsession import URLLib3Session
@@ -29,8 +32,13 @@ from moto import mock_aws
 from moto.awslambda.models import LambdaFunction
 from moto.core.exceptions import AWSError
 from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.dynamodb.models.table import Table
 from moto.events.models import Rule, events_backends
+from moto.sqs.models import sqs_backends
 from moto.stepfunctions import models as machines
+from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 from moto.stepfunctions.responses import StepFunctionResponse
 
@@ -129,6 +137,14 @@ def _repaired(on_invocation: Callable[[Invocation], None], log: TextIO) -> Itera
         (StepFunctionResponse, "redrive_execution", _refuse_redrive),
         (URLLib3Session, "send", _refuse_network),
         (Rule, "send_to_targets", _whole(Rule.send_to_targets)),
+        (Table, "__deepcopy__", lambda table, _memo: table),
+        (
+            DynamoDBBackend,
+            "transact_write_items",
+            _transacted(DynamoDBBackend.transact_write_items),
+        ),
+        # Every execution parses the machine again, for a third of a second; parsed it is immutable.
+        (AmazonStateLanguageParser, "parse", staticmethod(cache(AmazonStateLanguageParser.parse))),
     ]
     before = [(owner, name, vars(owner).get(name)) for owner, name, _ in repairs]
     for owner, name, repair in repairs:
@@ -195,6 +211,38 @@ def _in_process(on_invocation: Callable[[Invocation], None], log: TextIO) -> Any
     return invoke
 
 
+def _transacted(write: Any) -> Any:
+    """Return moto's transaction with a copy of what it touches.
+
+    moto copies the whole table once for each item, so that a busy table gets slower with its
+    square; here only the partitions are copied that the items are in.
+    """
+
+    def transact_write_items(backend: Any, transact_items: list[dict[str, Any]]) -> None:
+        before: dict[tuple[str, Any], Any] = {}
+        for each in transact_items:
+            ((_, write_of),) = each.items()
+            table = backend.get_table(write_of["TableName"])
+            key = write_of.get("Key") or write_of["Item"]
+            partition = DynamoType(key[table.hash_key_attr])
+            if partition in table.items:
+                before[(table.name, partition)] = copy.deepcopy(dict(table.items[partition]))
+            else:
+                before[(table.name, partition)] = None
+        try:
+            write(backend, transact_items)
+        except Exception:
+            for (name, partition), held in before.items():
+                items = backend.tables[name].items
+                if held is None:
+                    items.pop(partition, None)
+                else:
+                    items[partition] = held
+            raise
+
+    return transact_write_items
+
+
 def _whole(send: Any) -> Any:
     def send_to_targets(rule: Any, event: dict[str, Any], _transform: bool = True) -> None:
         kept = {name: value for name, value in event.items() if name != "ingestion-time"}
@@ -236,6 +284,12 @@ def _refuse_redrive(_response: Any) -> Any:
 
 def _refuse_network(_session: Any, request: Any) -> Any:
     raise NetworkRefusedError(f"{request.method} {request.url} would leave this machine")
+
+
+def is_waiting(queue_arn: str) -> bool:
+    """Whether a queue holds a message that may be received now: asked often, so asked of moto."""
+    _, _, _, region, account, name = queue_arn.split(":")
+    return bool(sqs_backends[account][region].get_queue(name).messages)
 
 
 def executions(machine_arn: str) -> list[tuple[str, str, str]]:

@@ -19,6 +19,7 @@ from rootrank.embedded.emulator import (
     emit_as_service,
     emulated_aws,
     executions,
+    is_waiting,
 )
 from rootrank.embedded.template import (
     STACK_TYPES,
@@ -111,7 +112,11 @@ class Stack:
         """Deliver events and wait until no execution runs; raises `WorkflowTimeoutError`."""
         deadline = time.monotonic() + timeout_s
         while True:
-            delivered = sum(delivery.deliver() for delivery in self.resources.deliveries)
+            delivered = sum(
+                delivery.deliver()
+                for delivery in self.resources.deliveries
+                if is_waiting(delivery.queue_arn)
+            )
             running = self._follow()
             if not running and not delivered:
                 return
