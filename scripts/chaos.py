@@ -210,10 +210,11 @@ def summary(runs: list[Run], seconds: float) -> str:
     bad = [run for run in runs if run.problems]
     return (
         f"{len(runs)} runs, seeds {runs[0].seed} to {runs[-1].seed}, {seconds:.0f} s: "
-        f"{total['events']} events sent {total['sent']} times; {total['refused']} requests refused, "
-        f"{total['lost']} answers lost, {total['killed']} invocations killed, {total['late']} "
-        f"finished late; {total['revisions']} revisions, {total['messages']} messages "
-        f"({total['repeated']} repeated), {total['resumed']} times resumed; {len(bad)} with problems"
+        f"{total['events']} events sent {total['sent']} times; {total['refused']} requests "
+        f"refused, {total['lost']} answers lost, {total['killed']} invocations killed, "
+        f"{total['late']} finished late; {total['revisions']} revisions, {total['messages']} "
+        f"messages ({total['repeated']} repeated), {total['resumed']} times resumed; "
+        f"{len(bad)} with problems"
     )
 
 

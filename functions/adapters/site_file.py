@@ -120,6 +120,13 @@ def runner_queue_of(item: PlanItem) -> str:
     return "" if cluster is None else cluster.runner_queue or ""
 
 
+def source_limit(cluster_name: str, connector: str) -> int | None:
+    """Return how many collectors may ask a cluster's source at once, None without a limit."""
+    site = configured_site()
+    cluster = None if site is None else site.cluster(cluster_name)
+    return None if cluster is None else cluster.at_once.get(connector)
+
+
 def site_redactor() -> Redactor:
     """Return the redactor of the configured site.
 

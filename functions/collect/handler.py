@@ -2,6 +2,8 @@
 
 import os
 import time
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -16,12 +18,19 @@ from aws_lambda_powertools.utilities.parser import parse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from connectors.protocol import SourceNotConfiguredError
+from connectors.telemetry.settings import CLUSTER
 from functions.adapters.exchange import open_exchange
+from functions.adapters.leases import Leases
 from functions.adapters.metering import emit
 from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.adapters.runner_queue import open_queue, open_workflow
 from functions.adapters.services import connect
-from functions.adapters.site_file import runner_queue_of, site_connector, site_redactor
+from functions.adapters.site_file import (
+    runner_queue_of,
+    site_connector,
+    site_redactor,
+    source_limit,
+)
 from functions.adapters.site_rules import site_rules
 from functions.adapters.tracing import traced
 from functions.collect.handover import HandOverTask, make_hand_over, note_unanswered
@@ -58,6 +67,7 @@ def collect(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         site_connector,
         site_redactor(),
         meter.read,
+        gate=partial(gate, Leases(services.table, time.time)),
     )
     report = running.run(task, seconds=seconds).report
     logger.info("collected", extra={"attempt_key": task.attempt_key, **report.model_dump()})
@@ -67,6 +77,16 @@ def collect(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         milliseconds={"Duration": int((time.monotonic() - started) * 1000)},
     )
     return {"item_id": report.item_id, "status": report.status}
+
+
+def gate(leases: Leases, task: CollectTask) -> AbstractContextManager[None]:
+    """Return a lease of the item's source, where the site says how many may ask it at once."""
+    cluster_name = task.item.query.get(CLUSTER, "")
+    at_once = source_limit(cluster_name, task.item.connector)
+    if at_once is None:
+        return nullcontext()
+    owner = f"{task.attempt_key} {task.generation} {task.collection} {task.item.item_id}"
+    return leases.held(f"{cluster_name}/{task.item.connector}", owner, at_once)
 
 
 @traced

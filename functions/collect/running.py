@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -21,10 +22,11 @@ from engine.extract.redact import Redactor
 from engine.extract.scanner import Scanner
 from engine.model.contract import Document
 from engine.model.moment import parse_rfc3339, to_us
-from engine.model.plan import PlanItem, Report
+from engine.model.plan import Plan, PlanItem, Report
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
 from functions.adapters.keys import collected_prefix
+from functions.adapters.leases import SourceFullError
 from functions.adapters.metering import Meter
 from functions.adapters.object_store import ObjectRefusedError, ObjectStore
 from functions.collect.collection import Collecting, collect_item
@@ -33,6 +35,8 @@ from functions.scope.scoping import PlanMissingError, bundle_source, read_plan, 
 
 PATIENT_RETRIES: Final = 2
 """So often the workflow tries an item again before its trouble goes into the report."""
+FULL_RETRIES: Final = 20
+"""So often it waits for a source that as many ask as a site allows: about a quarter of an hour."""
 
 
 class CollectTask(Document):
@@ -78,6 +82,7 @@ class Running:
     redactor: Redactor = field(default_factory=Redactor)
     meter: Callable[[], Meter] = Meter
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    gate: Callable[[CollectTask], AbstractContextManager[None]] = lambda _task: nullcontext()
 
     def run(self, task: CollectTask, *, seconds: int) -> Receipt:
         """Collect the item within `seconds` and return the receipt that stands.
@@ -98,13 +103,20 @@ class Running:
             is_out_of_time=lambda: self.clock() >= deadline,
             is_patient=is_patient,
         )
-        collected = collect_item(
-            task.item,
-            workload=workload_of(task.item, plan),
-            connector=self._connector(task.item),
-            collecting=collecting,
-        )
         prefix = collected_prefix(task.attempt_key, task.generation, task.collection)
+        try:
+            with self.gate(task):
+                collected = collect_item(
+                    task.item,
+                    workload=workload_of(task.item, plan),
+                    connector=self._connector(task.item),
+                    collecting=collecting,
+                )
+        except SourceFullError as error:
+            if task.retry_count < FULL_RETRIES:
+                raise
+            report = _unread(task.item, plan, error)
+            return store_receipt(self.store, prefix, Receipt(report=report), meter=self.meter())
         try:
             return store_collected(
                 self.store,
@@ -133,6 +145,18 @@ class Running:
         if item.connector == RECORD:
             return RecordConnector()
         return None if self.site_connector is None else self.site_connector(item)
+
+
+def _unread(item: PlanItem, plan: Plan, error: Exception) -> Report:
+    return Report(
+        item_id=item.item_id,
+        connector=item.connector,
+        shard=item.shard,
+        source=item.source,
+        status="error",
+        reason=str(error),
+        extraction_digest=plan.extraction_digest,
+    )
 
 
 def _unstored(report: Report, error: Exception) -> Report:

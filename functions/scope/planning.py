@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from heapq import heapreplace
+from math import ceil
 from typing import Final
 
 from connectors.static import NAME as STATIC
@@ -21,6 +23,8 @@ WORKLOAD: Final = "workload"
 
 ITEM_BYTES: Final = 256 * 1024**2
 """What one item should read: a second or two of scanning against half a second of start-up."""
+ITEM_TEXT_BYTES: Final = 96 * 1024
+"""What the entries of one item should take as JSON; a child's input has at most 256 KiB."""
 UNKNOWN_SIZE_BYTES: Final = 16 * 1024**2
 _STARTUP_BEFORE = timedelta(minutes=10)
 _STARTUP_FOR = timedelta(minutes=30)
@@ -184,23 +188,35 @@ def _answers(entry: EvidenceSource, request: EvidenceRequest) -> bool:
 def _pack(
     entries: Sequence[EvidenceSource], *, sizes: Mapping[str, int], items: int
 ) -> list[tuple[Source, int, list[EvidenceSource]]]:
-    """Pack by source, largest first into the emptiest item: equal work, few items."""
+    """Pack by source, largest first into the emptiest item: equal work, few items.
+
+    An item is full by what it reads or by what it says: ten thousand small files are megabytes of
+    names, and Step Functions hands a child at most 256 KiB.
+    """
     weighed: dict[Source, list[tuple[int, str, EvidenceSource]]] = {}
     for entry in entries:
         weight = max(1, sizes.get(entry.path, UNKNOWN_SIZE_BYTES))
         weighed.setdefault(entry.source, []).append((weight, entry.model_dump_json(), entry))
-    total = sum(weight for each in weighed.values() for weight, _, _ in each)
+    every = [each for group in weighed.values() for each in group]
     # One item per source may be nearly empty, so the rest share what is left of the ceiling.
     share = max(1, items - len(SOURCES))
-    item_bytes = max(ITEM_BYTES, -(-total // share))
+    item_bytes = max(ITEM_BYTES, -(-sum(weight for weight, _, _ in every) // share))
+    item_text = max(ITEM_TEXT_BYTES, -(-sum(len(text) for _, text, _ in every) // share))
+    loads = [weight / item_bytes + len(text) / item_text for weight, text, _ in every]
+    scale = max(1.0, sum(loads) / share)
     packed: list[tuple[Source, int, list[EvidenceSource]]] = []
     for source in sorted(weighed):
-        group = sorted(weighed[source], key=lambda each: (-each[0], each[1]))
-        count = min(len(group), -(-sum(weight for weight, _, _ in group) // item_bytes))
-        bins: list[tuple[int, list[EvidenceSource]]] = [(0, []) for _ in range(count)]
-        for weight, _, entry in group:
-            index = min(range(count), key=lambda each: bins[each][0])
-            bins[index] = (bins[index][0] + weight, [*bins[index][1], entry])
-        for number, (_, members) in enumerate(bins):
+        group = [
+            ((weight / item_bytes + len(text) / item_text) / scale, text, entry)
+            for weight, text, entry in weighed[source]
+        ]
+        group.sort(key=lambda each: (-each[0], each[1]))
+        count = min(len(group), max(1, ceil(sum(load for load, _, _ in group))))
+        bins: list[tuple[float, int, list[EvidenceSource]]] = [(0.0, n, []) for n in range(count)]
+        for load, _, entry in group:
+            held, number, members = bins[0]
+            members.append(entry)
+            heapreplace(bins, (held + load, number, members))
+        for _, number, members in sorted(bins, key=lambda each: each[1]):
             packed.append((source, number, sorted(members, key=lambda each: each.path)))
     return packed

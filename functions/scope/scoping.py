@@ -33,6 +33,9 @@ from functions.scope.context import context_items, read_context
 from functions.scope.planning import RuleDigests, make_plan
 from functions.scope.terms import Terms
 
+PAYLOAD_BYTES: Final = 240_000
+"""An item as JSON: a child's input, 262,144 bytes at most, holds little else
+(docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html)."""
 _KUBERNETES: Final = frozenset({"kubernetes", "kueue"})
 LOST: Final = "lost: "
 """Notes that start so say what a bundle does not tell."""
@@ -155,7 +158,9 @@ class Scoping:
         deadline_at = update.get("deadline_at")
         if deadline_at is not None:
             items = tuple(each.model_copy(update={"deadline_at": deadline_at}) for each in items)
-        return plan.model_copy(update=update | {"items": items[:MAX_ITEMS]})
+        items, cut = within_payload(items[:MAX_ITEMS])
+        update |= {"items": items, "notes": (*notes, *cut)}
+        return plan.model_copy(update=update)
 
     def _afford(
         self,
@@ -242,6 +247,23 @@ class Scoping:
         except ObjectConflictError:
             return read_plan(self.store, key) or plan
         return plan
+
+
+def within_payload(items: Sequence[PlanItem]) -> tuple[tuple[PlanItem, ...], tuple[str, ...]]:
+    """Return items that a child of the Map can be handed, and notes on what had to go.
+
+    Only a bundle of more than a hundred thousand files comes to that.
+    """
+    fitting, notes = [], []
+    for item in items:
+        left = list(item.evidence)
+        while left and len(item.model_dump_json(exclude_unset=True)) > PAYLOAD_BYTES:
+            left = left[: len(left) * 3 // 4]
+            item = item.model_copy(update={"evidence": tuple(left)})  # noqa: PLW2901
+        fitting.append(item)
+        if gone := len(items[len(fitting) - 1].evidence) - len(left):
+            notes.append(f"{UNREAD}{gone} {item.source} files are beyond what one plan can name")
+    return tuple(fitting), tuple(notes)
 
 
 def bundle_source(store: ObjectStore, uri: str) -> PrefixSource:

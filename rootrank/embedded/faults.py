@@ -111,7 +111,7 @@ class Faults:
         return count
 
     def _chance(self, *what: object) -> random.Random:
-        return random.Random("/".join(map(str, (self.seed, *what))))
+        return random.Random("/".join(map(str, (self.seed, *what))))  # noqa: S311  faults, not keys
 
     def _invoking(self, inner: Callable[..., tuple[str, bool, str]]) -> Any:
         def invoke(function: LambdaFunction, event: Any = None) -> tuple[str, bool, str]:

@@ -140,10 +140,10 @@ def test_a_child_of_the_map_that_dies_is_counted_from_its_missing_report(
 ) -> None:
     real = ObjectStore.put_once
 
-    def killed(self: ObjectStore, key: str, body: bytes, *, content_type: str) -> Any:
+    def killed(self: ObjectStore, key: str, body: bytes, **more: Any) -> Any:
         if "/collected/" in key and b"applog" in body:
             raise MemoryError("killed")
-        return real(self, key, body, content_type=content_type)
+        return real(self, key, body, **more)
 
     monkeypatch.setattr(ObjectStore, "put_once", killed)
     verdict = send(embedded)

@@ -11,6 +11,7 @@ from engine.pipeline import attribute
 from functions.adapters.object_store import ObjectStore
 from functions.adapters.results_query import Span
 from functions.adapters.rulebook import shipped_rulebook
+from functions.scope.past import Past
 from rootrank.local_case import read_case
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -112,7 +113,8 @@ def test_secrets_of_an_event_are_stored_nowhere(embedded: Any, root: Path) -> No
 def test_messages_carry_string_attributes_and_no_log_lines(embedded: Any) -> None:
     embedded.send(embedded.workload(), bundle_uri=embedded.bundle("043-node-failure-only"))
     (message,) = embedded.messages()
-    assert sorted(message["attributes"]) == [
+    # Other tests' jobs may share the node, and so an incident.
+    assert sorted(message["attributes"].keys() - {"incident_id"}) == [
         "automation_supported", "cluster", "domain", "failure_class", "quality", "scheduler",
         "status", "tenant", "terminal_state",
     ]  # fmt: skip
@@ -154,21 +156,23 @@ def test_the_order_of_map_items_changes_no_byte(
     embedded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = embedded.bundle("043-node-failure-only")
-    embedded.send(embedded.workload(), bundle_uri=uri)
-    first = embedded.verdict(embedded.key)
     real = ObjectStore.put_once
     reversed_plans = []
 
-    def put_reversed(self: ObjectStore, key: str, body: bytes, *, content_type: str) -> Any:
+    def put_reversed(self: ObjectStore, key: str, body: bytes, **more: Any) -> Any:
         if key.endswith("items.json"):
             items = json.loads(body)
             reversed_plans.append(len(items))
             body = json.dumps(items[::-1]).encode()
-        return real(self, key, body, content_type=content_type)
+        return real(self, key, body, **more)
 
     monkeypatch.setattr(ObjectStore, "put_once", put_reversed)
+    monkeypatch.setattr(Past, "of", lambda _past, _key, _workload: ())
     other = {**embedded.workload(), "attempt": 1}
     embedded.send(other, bundle_uri=uri)
+    monkeypatch.setattr(ObjectStore, "put_once", real)
+    embedded.send(embedded.workload(), bundle_uri=uri)
+    first = embedded.verdict(embedded.key)
     again = json.loads(embedded.verdict(f"default/default/slurm/{embedded.job_id}/r1"))
     assert max(reversed_plans) >= 3
     again["workload"]["attempt"] = None

@@ -1,3 +1,5 @@
+from datetime import timedelta
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -5,6 +7,7 @@ from engine.model.plan import MAX_ITEMS
 from engine.model.verdict import EvidenceRequest
 from engine.model.workload import EvidenceSource, Workload
 from functions.scope.planning import RuleDigests, make_plan, windows_of
+from functions.scope.scoping import within_payload
 
 DIGESTS = RuleDigests("1.0.0", "sha256:e", "sha256:r")
 WORKLOAD = Workload.model_validate(
@@ -97,3 +100,40 @@ def test_the_order_of_evidence_changes_no_byte(one, two):
     sizes = {"a": 5, "b": 500 * 1024**2, "c": 300 * 1024**2, "d": 7}
     first, second = (plan([entry(path) for path in paths], sizes=sizes) for paths in (one, two))
     assert first.model_dump_json() == second.model_dump_json()
+
+
+def test_what_a_child_is_handed_fits_into_its_payload():
+    entries = [entry(f"ranks/rank-{rank:05d}.log", rank=[rank]) for rank in range(10_000)]
+    sizes = {each.path: 20_000 for each in entries}
+    made = plan(entries, sizes=sizes)
+    texts = [len(item.model_dump_json(exclude_unset=True)) for item in made.items]
+    assert max(texts) < 240_000
+    assert 8 <= len(texts) <= 40
+    named = [each.path for item in made.items for each in item.evidence]
+    assert sorted(named) == sorted(sizes)
+
+
+def test_more_files_than_a_plan_can_name_are_left_out_and_told():
+    files = tuple(entry(f"{number:05d}-{'x' * 900}.log") for number in range(300))
+    item = plan([files[0]]).items[1].model_copy(update={"evidence": files})
+    (cut,), (note,) = within_payload([item])
+    assert len(cut.model_dump_json(exclude_unset=True)) <= 240_000
+    assert 0 < len(cut.evidence) < 300
+    assert (
+        note == f"unread: {300 - len(cut.evidence)} applog files are beyond what one plan can name"
+    )
+
+
+def test_a_thousand_nodes_and_ten_days_are_one_plan_of_few_items():
+    nodes = [f"node-{number:04d}" for number in range(1000)]
+    long = WORKLOAD.model_copy(
+        update={"nodes": tuple(nodes), "start": WORKLOAD.end - timedelta(days=10)}
+    )
+    entries = [entry(f"{node}/messages", source="syslog", node=[node]) for node in nodes]
+    sizes = {each.path: 40 * 1024**2 for each in entries}
+    made = make_plan(long, entries, digests=DIGESTS, sizes=sizes)
+    assert len(made.items) <= 200
+    busiest = max(sum(sizes[each.path] for each in item.evidence) for item in made.items)
+    assert busiest <= 2 * 256 * 1024**2
+    tail = next(window for window in made.windows if window.name == "tail")
+    assert tail.start is not None
