@@ -96,8 +96,10 @@ def run_seed(stack: Stack, seed: int, bundles: dict[str, str], rates: Rates | No
     return run
 
 
-def _event(seed: int, state: str, bundle_uri: str) -> dict[str, Any]:
-    detail = {"version": 1, "workload": _workload(seed, state), "bundle_uri": bundle_uri}
+def _event(seed: int, state: str, bundle_uri: str | None) -> dict[str, Any]:
+    detail: dict[str, Any] = {"version": 1, "workload": _workload(seed, state)}
+    if bundle_uri is not None:
+        detail["bundle_uri"] = bundle_uri
     return {"source": "rootrank.scheduler", "detail-type": "Job Completed", "detail": detail}
 
 
@@ -105,7 +107,7 @@ def _workload(seed: int, state: str) -> dict[str, Any]:
     return {
         "scheduler": "slurm", "cluster": f"c{seed}", "job_id": str(1_000_000 + seed),
         "state": state, "exit_code": "1:0",
-        "start": "2023-03-05T19:30:10Z", "end": "2023-03-06T03:17:51Z",
+        "start": "2023-03-06T03:00:10Z", "end": "2023-03-06T03:17:51Z",
     }  # fmt: skip
 
 
@@ -233,12 +235,20 @@ def main() -> int:
         if run.problems or run.seed % 25 == 0:
             print(f"seed {run.seed}: {run.problems or 'sound'}", file=screen, flush=True)
 
-    runs = run_all(list(range(options.first, options.first + options.seeds)), tell)
-    if options.out is not None:
+    seeds = list(range(options.first, options.first + options.seeds))
+    if options.out is None:
+        runs = run_all(seeds, tell)
+    else:
         with options.out.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
-            writer.writerows(run.row() for run in runs)
+
+            def keep(run: Run) -> None:
+                writer.writerow(run.row())
+                file.flush()
+                tell(run)
+
+            runs = run_all(seeds, keep)
     print(summary(runs, time.monotonic() - began))
     return 1 if any(run.problems for run in runs) else 0
 

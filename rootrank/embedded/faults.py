@@ -12,6 +12,7 @@ import importlib
 import json
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -22,6 +23,7 @@ from typing import Any, Final
 
 import botocore.endpoint
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.exceptions import ConnectionClosedError
 from moto.awslambda.models import LambdaFunction
 from moto.core.botocore_stubber import BotocoreStubber, MockRawResponse
@@ -90,7 +92,7 @@ class Faults:
         changes: list[tuple[Any, str, Any]] = [
             (LambdaFunction, "_invoke_lambda", self._invoking(LambdaFunction._invoke_lambda)),
             (BotocoreStubber, "__call__", self._answering(BotocoreStubber.__call__)),
-            (botocore.endpoint, "time", _patient(botocore.endpoint.time)),
+            (botocore.endpoint, "time", _patient(time)),
             (retrier_decl, "time", never),
         ]
         before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
@@ -138,7 +140,7 @@ class Faults:
     def _identity(self, function: LambdaFunction, event: Any) -> str:
         """Return which work this is and the how manyeth try: the same in every run of a seed."""
         told = event or {}
-        parts = [function.handler]
+        parts = [str(function.handler)]
         if "Records" in told:
             parts += [record["body"] for record in told["Records"]]
         else:
@@ -175,14 +177,14 @@ class Faults:
                 raise ConnectionClosedError(endpoint_url=request.url)
             told = _THROTTLED if kind == "refused" and chance.random() < 0.5 else _BROKEN
             status, body = told[service]
-            return AWSResponse(request.url, status, {}, MockRawResponse(body))
+            return AWSResponse(request.url, status, HTTPHeaders(), MockRawResponse(body))
 
         return answer
 
     def _finish(self, function: LambdaFunction, event: Any) -> None:
         """Run an abandoned invocation to its end, undisturbed; nobody hears its answer."""
         self.counts["finished late"] += 1
-        module, name = function.handler.rsplit(".", 1)
+        module, name = str(function.handler).rsplit(".", 1)
         context = LambdaContext(
             function.function_name, int(function.memory_size or 128), function.function_arn
         )
@@ -206,8 +208,8 @@ def _as_left(event: Any) -> Any:
     return told
 
 
-def _patient(time: Any) -> Any:
-    return SimpleNamespace(**{**vars(time), "sleep": lambda _seconds: None})
+def _patient(clock: Any) -> Any:
+    return SimpleNamespace(**{**vars(clock), "sleep": lambda _seconds: None})
 
 
 def _failed(error: str, message: str) -> tuple[str, bool, str]:
