@@ -71,11 +71,20 @@ def deployed(
         environment = server.environment
         sam(
             "deploy", "--template-file", str(built / "template.yaml"), "--no-confirm-changeset",
-            "--region", "us-east-1", "--parameter-overrides",
-            "Architecture=x86_64", "GraceSeconds=0", environment=environment,
+            "--config-file", str(ROOT / "samconfig.toml"), "--region", "us-east-1",
+            "--parameter-overrides", "Architecture=x86_64", "GraceSeconds=0",
+            environment=environment,
         )  # fmt: skip
         yield Deployed(server, outputs(server), built, python)
-        told = sam("delete", "--no-prompts", "--region", "us-east-1", environment=environment)
+        told = sam(
+            "delete",
+            "--no-prompts",
+            "--stack-name",
+            "rootrank",
+            "--region",
+            "us-east-1",
+            environment=environment,
+        )
         assert "Deleted successfully" in told
         left = server.client("cloudformation").list_stacks(StackStatusFilter=["CREATE_COMPLETE"])
         names = {each["StackName"] for each in left["StackSummaries"]}

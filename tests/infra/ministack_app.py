@@ -2,9 +2,10 @@
 
     python -m hypercorn ministack_app:app --bind 127.0.0.1:PORT --workers 0
 
-What MiniStack 1.5 does wrongly for this stack is put right here: it names every handler's exception
-`Runtime.HandlerError`, so that no Retry or Catch by name could be seen to work. It needs from the
-environment: GATEWAY_PORT, LAMBDA_PYTHON, LAMBDA_CLIENT and LAMBDA_LAYER, the layer's folder.
+What MiniStack 1.5 does wrongly for this stack is put right here. It names every handler's exception
+`Runtime.HandlerError`, so that no Retry or Catch by name could be seen to work; and a condition
+that joins a list to see whether it is empty is always true. It needs from the environment:
+GATEWAY_PORT, LAMBDA_PYTHON, LAMBDA_CLIENT, LAMBDA_LOG and LAMBDA_LAYER, the layer's folder.
 """
 
 import atexit
@@ -20,6 +21,7 @@ from typing import Any
 
 from ministack.app import app
 from ministack.services import lambda_svc
+from ministack.services.cloudformation import changesets, engine, handlers, stacks
 
 from rootrank.embedded.lambda_process import FunctionSpec, LambdaProcess
 
@@ -71,5 +73,25 @@ def _execute(function: dict[str, Any], event: Any, _request_id: str) -> dict[str
     return told | {"error": True} if answer.error else told
 
 
+def _unjoined(value: Any) -> Any:
+    """Return a condition with a list parameter instead of its elements joined with nothing."""
+    if isinstance(value, list):
+        return [_unjoined(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "Fn::Join" in value and value["Fn::Join"][0] == "":
+        return value["Fn::Join"][1]
+    return {key: _unjoined(each) for key, each in value.items()}
+
+
+def _decided(template: dict[str, Any], parameters: dict[str, Any]) -> dict[str, bool]:
+    plain = {**template, "Conditions": _unjoined(template.get("Conditions", {}))}
+    found: dict[str, bool] = _evaluate(plain, parameters)
+    return found
+
+
+_evaluate = engine._evaluate_conditions
+for _module in (engine, changesets, handlers, stacks):
+    _module._evaluate_conditions = _decided
 lambda_svc._execute_function_warm = _execute
 atexit.register(lambda: [each.stop() for pool in _processes.values() for each in pool])

@@ -112,29 +112,44 @@ def test_sizes_are_within_the_bars(built: Path, tmp_path: Path) -> None:
         assert size < 90 * MIB, f"{name}: {size / MIB:.1f} MiB"
 
 
-def test_the_same_commit_gives_the_same_bytes_elsewhere(
-    built: Path, python: str, tmp_path: Path
-) -> None:
-    """A second checkout, compiled and installed from nothing."""
+def snapshot(folder: Path) -> None:
+    """Copy what is tracked, with times of its own."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     for name in filter(None, listed.stdout.split("\0")):
         if name.split("/")[0] not in ("tests", "docs") and (ROOT / name).is_file():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, tmp_path / name)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+
+
+def made_in(folder: Path) -> str:
+    """Compile the rules and copy the code of a checkout; returns the artifact's digest."""
     program = Path(sys.executable).parent / "rootrank"
-    compiled = tmp_path / "build/compiled.json"
-    subprocess.run([program, "rules", "compile", "-o", compiled, "--rules", tmp_path / "rules"],
-                   check=True, capture_output=True)  # fmt: skip
-    script = str(tmp_path / "scripts/artifact.py")
-    for words in (["code", "again"], ["layer", "again-layer", "x86_64"]):
-        told = subprocess.run([sys.executable, script, words[0], tmp_path / words[1], *words[2:]],
-                              capture_output=True, text=True, check=False)  # fmt: skip
-        assert told.returncode == 0, told.stderr
-    assert artifact.digest_of(tmp_path / "again") == artifact.digest_of(built / "CollectFunction")
-    layer = artifact.digest_of(tmp_path / "again-layer")
-    assert layer == artifact.digest_of(built / "IntelLayer")
+    compile_rules = [program, "rules", "compile", "-o", folder / "build/compiled.json"]
+    subprocess.run([*compile_rules, "--rules", folder / "rules"], check=True, capture_output=True)
+    script = folder / "scripts/artifact.py"
+    subprocess.run([sys.executable, script, "code", folder / "made"], check=True)
+    return artifact.digest_of(folder / "made")
+
+
+def test_the_same_commit_gives_the_same_code_wherever_and_whenever_it_is_built(
+    built: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "elsewhere/second"
+    snapshot(first)
+    shutil.copytree(first, second)
+    assert made_in(first) == made_in(second)
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", *artifact.CODE], cwd=ROOT, capture_output=True, check=True
+    )
+    if not changed.stdout:
+        assert artifact.digest_of(first / "made") == artifact.digest_of(built / "CollectFunction")
+
+
+def test_the_same_lock_gives_the_same_layer(built: Path, python: str, tmp_path: Path) -> None:
+    artifact.install_layer(tmp_path / "again", "x86_64")
+    assert artifact.digest_of(tmp_path / "again") == artifact.digest_of(built / "IntelLayer")
 
 
 IMPORT = """
