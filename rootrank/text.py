@@ -27,6 +27,10 @@ _LEVELS: Final = {
     "ambiguous": ("yellow", "two or more causes fit; none is chosen"),
     "insufficient": ("yellow", "the evidence allows no cause"),
 }
+_OPEN: Final = {  # what makes a verdict with one suspected cause ambiguous
+    "rival_domains_fit": "what was seen fits several domains; none is chosen",
+    "located_not_explained": "where it got stuck is known, why is not",
+}
 _SHOWN_STATES: Final = ("complete", "empty")
 
 
@@ -161,6 +165,9 @@ def _actions(actions: Sequence[Action], ink: Ink) -> Iterator[str]:
 def _sureness(verdict: Verdict, ink: Ink) -> Iterator[str]:
     level = verdict.quality.level
     tone, meaning = _LEVELS[level]
+    if level == "ambiguous" and len(verdict.root_causes) < 2:
+        told = [_OPEN[reason] for reason in verdict.quality.reasons if reason in _OPEN]
+        meaning = told[0] if told else "what was seen does not settle the cause"
     yield f"{ink('How sure', 'bold')}: {ink(level, tone)}: {meaning}"
     if verdict.quality.reasons:
         yield _wrapped(", ".join(each.replace("_", " ") for each in verdict.quality.reasons))

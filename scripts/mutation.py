@@ -1,9 +1,12 @@
 """Mutation testing of the reasoning core: which small changes of the code does no test notice?
 
-    python scripts/mutation.py [--every 4] [--minutes 20] engine/correlate.py engine/decide.py ...
+    python scripts/mutation.py [--lines 40,77] [--log FILE] engine/correlate.py engine/decide.py ...
 
-Every mutant runs in a forked child: the engine's example tests, then the reference incidents. Which
-mutants are tried depends on nothing but `--every`, so a run can be repeated. Prints Markdown.
+Tries every mutant of the modules, one after the other, in a forked child of a collected pytest
+session: first the reference incidents with their near misses and the corpus, extracted once, then
+the engine's example tests. A child is bounded in CPU seconds, so that a busy machine changes no
+result. Prints Markdown; `--log` appends one JSON line a mutant and skips those that it holds, so
+that an interrupted run goes on. Not part of `make test`: some seconds a mutant.
 """
 
 import argparse
@@ -12,21 +15,24 @@ import contextlib
 import copy
 import importlib
 import io
+import json
 import os
+import resource
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 TESTS = [
-    "tests/engine/test_engine_decisions.py", "tests/engine/test_engine_recorder.py",
-    "tests/engine/test_engine_tables.py",
-]  # fmt: skip
-SECONDS = 150
+    f"tests/engine/test_engine_{name}.py"
+    for name in ("survivors", "decisions", "parts", "tables", "recorder")
+]
+CPU_SECONDS = 60
 _COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -81,11 +87,9 @@ def mutants(path: Path) -> Iterator[tuple[int, str, ast.Module]]:
         tree = ast.parse(source)
         places = [(node, word, new) for node in ast.walk(tree) for word, new in changes(node)]
         node, word, new = places[wanted]
-        yield (
-            getattr(node, "lineno", 0),
-            word,
-            ast.fix_missing_locations(_Swap(node, ast.copy_location(new, node)).visit(tree)),
-        )
+        changed = _Swap(node, ast.copy_location(new, node)).visit(tree)
+        assert isinstance(changed, ast.Module)
+        yield getattr(node, "lineno", 0), word, ast.fix_missing_locations(changed)
 
 
 def install(module: ModuleType, tree: ast.Module) -> None:
@@ -105,73 +109,141 @@ def install(module: ModuleType, tree: ast.Module) -> None:
                 setattr(other, key, swapped[id(value)])
 
 
-def incidents_hold() -> bool:
-    """Whether every reference incident and its near miss still gives its verdict."""
+def told_cases() -> list[Callable[[], None]]:
+    """Checks over cases that were extracted once; each raises where a verdict has changed."""
     chains = importlib.import_module("tests.chains.test_chains")
+    corpus = importlib.import_module("tests.engine.test_engine_corpus_properties")
+    pipeline = importlib.import_module("engine.pipeline")
+    local = importlib.import_module("rootrank.local_case")
+    book, scanner = chains.rules()
+    checks: list[Callable[[], None]] = []
 
-    for incident in chains.INCIDENTS.values():
+    def incident(case: Any, told: Any, scene: Any) -> Callable[[], None]:
+        return lambda: chains.check(pipeline.attribute(case, book), told, scene)
+
+    def bundle(case: Any, before: Any) -> Callable[[], None]:
+        def check() -> None:
+            assert corpus.essence(pipeline.attribute(case, book)) == before
+
+        return check
+
+    for each in chains.INCIDENTS.values():
         for twin in (False, True):
-            scene = incident.scene(twin=twin)
+            scene = each.scene(twin=twin)
             with tempfile.TemporaryDirectory() as folder:
-                verdict = chains.verdict_of(scene, Path(folder))
-            try:
-                chains.check(verdict, incident.twin if twin else incident.chain, scene)
-            except AssertionError:
-                return False
-    return True
+                path = scene.write(Path(folder))
+                case = local.read_case(path, book=book, scanner=scanner).case
+            checks.append(incident(case, each.twin if twin else each.chain, scene))
+    for name in corpus.NAMES:
+        case = corpus.read(name)
+        checks.append(bundle(case, corpus.essence(pipeline.attribute(case, book))))
+    return checks
 
 
-def is_killed() -> bool:
-    """Whether any test notices the code as it is now."""
-    return pytest.main(["-q", "-x", "-p", "no:cacheprovider", *TESTS]) != 0 or not incidents_hold()
+class Runner:
+    """A pytest plugin: instead of running the collected tests once, runs them for each mutant."""
 
+    def __init__(self, paths: list[Path], lines: frozenset[int], log: Path | None) -> None:
+        self._paths = paths
+        self._lines = lines
+        self._log = log
+        self._known: dict[tuple[str, int], str] = {}
+        self.problem = ""
+        if log is not None and log.exists():
+            for row in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
+                self._known[row["path"], row["number"]] = row["by"]
 
-def tried(module: ModuleType, tree: ast.Module) -> bool:
-    """Try one mutant in a child; one that raises or does not end counts as noticed."""
-    child = os.fork()
-    if child == 0:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            try:
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Try all mutants and print one table a module."""
+        checks = told_cases()
+        if by := self._noticed(session, checks):
+            self.problem = f"the tests must pass before anything is changed: {by}"
+            return True
+        for path in self._paths:
+            self._module(path, session, checks)
+        return True
+
+    def _module(
+        self, path: Path, session: pytest.Session, checks: list[Callable[[], None]]
+    ) -> None:
+        module = importlib.import_module(str(path.with_suffix("")).replace("/", "."))
+        lines = path.read_text(encoding="utf-8").splitlines()
+        tried, survivors = 0, []
+        for number, (line, word, tree) in enumerate(mutants(path)):
+            if self._lines and line not in self._lines:
+                continue
+            by = self._known.get((str(path), number))
+            if by is None:
+                by = self._tried(module, tree, session, checks)
+                self._note(path, number, line=line, word=word, by=by)
+            tried += 1
+            if not by:
+                survivors.append(f"| {line} | {word} | `{lines[line - 1].strip()[:90]}` |")
+        show(f"\n## {path}: {tried - len(survivors)} of {tried} noticed\n")
+        if survivors:
+            show("\n".join(["| line | change | code |", "|---|---|---|", *survivors]))
+
+    def _note(self, path: Path, number: int, *, line: int, word: str, by: str) -> None:
+        if self._log is not None:
+            row = {"path": str(path), "number": number, "line": line, "word": word, "by": by}
+            with self._log.open("a", encoding="utf-8") as log:
+                log.write(json.dumps(row) + "\n")
+
+    def _tried(
+        self, module: ModuleType, tree: ast.Module, session: pytest.Session,
+        checks: list[Callable[[], None]],
+    ) -> str:  # fmt: skip
+        """What noticed one mutant; one that raises or does not end counts as noticed."""
+        reads, writes = os.pipe()
+        child = os.fork()
+        if child == 0:
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            by = "an error while it was loaded"
+            with contextlib.suppress(BaseException):
                 install(module, tree)
-                os._exit(1 if is_killed() else 0)
-            except BaseException:  # noqa: BLE001 (a mutant may do anything)
-                os._exit(1)
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status != 0
-        time.sleep(0.05)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    return True
+                by = self._noticed(session, checks)
+            os.write(writes, (by or "nothing").encode()[:4000])
+            os._exit(0)
+        os.close(writes)
+        with os.fdopen(reads, "rb") as pipe:
+            said = pipe.read().decode()
+        os.waitpid(child, 0)
+        return "" if said == "nothing" else said or "it did not end"
+
+    def _noticed(self, session: pytest.Session, checks: list[Callable[[], None]]) -> str:
+        for number, check in enumerate(checks):
+            try:
+                check()
+            except Exception as error:  # noqa: BLE001 (a mutant may do anything)
+                return f"told case {number}: {type(error).__name__}"
+        for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+            with contextlib.redirect_stdout(io.StringIO()):
+                reports = runtestprotocol(item, nextitem=following, log=False)
+            if any(report.failed for report in reports):
+                return item.nodeid
+        return ""
+
+
+def show(text: str) -> None:
+    """Print past pytest, which captures what it does not print itself."""
+    print(text, file=sys.__stdout__, flush=True)
 
 
 def main() -> int:
     """Run from the command line; 0 whatever survives, because a survivor needs a person."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", nargs="+", type=Path)
-    parser.add_argument("--every", type=int, default=4)
-    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--lines", default="", help="only mutants of these lines, as 40,77")
+    parser.add_argument("--log", type=Path)
     options = parser.parse_args()
     sys.path.insert(0, ".")
-    assert not is_killed(), "the tests must pass before anything is changed"
-    end = time.monotonic() + options.minutes * 60
-    for path in options.paths:
-        module = importlib.import_module(str(path.with_suffix("")).replace("/", "."))
-        killed, survivors, lines = 0, [], path.read_text(encoding="utf-8").splitlines()
-        for number, (line, word, tree) in enumerate(mutants(path)):
-            if number % options.every or time.monotonic() > end:
-                continue
-            print(path, line, word, file=sys.stderr, flush=True)
-            if tried(module, tree):
-                killed += 1
-            else:
-                survivors.append(f"| {line} | {word} | `{lines[line - 1].strip()[:90]}` |")
-        print(f"\n## {path}: {killed} of {killed + len(survivors)} noticed\n", flush=True)
-        if survivors:
-            print("| line | change | code |\n|---|---|---|", *survivors, sep="\n", flush=True)
-    return 0
+    lines = frozenset(int(each) for each in options.lines.split(",") if each)
+    runner = Runner(options.paths, lines, options.log)
+    code = pytest.main(["-q", "-s", "-p", "no:cacheprovider", *TESTS], plugins=[runner])
+    if runner.problem:
+        print(runner.problem, file=sys.stderr)
+        return 1
+    return int(code)
 
 
 if __name__ == "__main__":

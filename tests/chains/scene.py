@@ -4,6 +4,7 @@ Names and clocks are parameters of a scene, so that every incident can be told a
 names, at another time and without one of its sources.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,9 @@ import yaml
 
 START = datetime(2026, 3, 1, 10, 0, 0, tzinfo=UTC)
 PER_NODE = 2
+# [rank1]: ..., [PG ID 0 PG GUID 0(default_pg) Rank 1] ..., comm 0x55d0 rank 1 nranks 4,
+# "  rank      : 1 (local_rank: 1)"; what is not a global rank starts with a letter or "_".
+_RANK = re.compile(r"(\[rank|(?<![\w])[Rr]ank *:? )(\d+)\b")
 
 
 @dataclass
@@ -26,6 +30,9 @@ class Scene:
     files: list[dict[str, Any]] = field(default_factory=list)
     end_minute: float = 60
     node_count: int = 2
+    user: str = "alice"
+    uid: int = 1000
+    swaps_ranks: bool = False
 
     # --- names and times --------------------------------------------------------------------
 
@@ -45,9 +52,20 @@ class Scene:
     def job(self, state: str = "FAILED", exit_code: str = "1:0", **more: Any) -> None:
         """What the scheduler says of the attempt."""
         self.workload = {
-            "scheduler": "slurm", "job_id": "4100", "name": "llm", "user": "alice", "state": state,
-            "exit_code": exit_code, **more,
+            "scheduler": "slurm", "job_id": "4100", "name": "llm", "user": self.user,
+            "state": self.renamed(state), "exit_code": exit_code, **more,
         }  # fmt: skip
+
+    def rank(self, number: int) -> int:
+        """The name of a rank: its own number, or that of its neighbour on the node."""
+        return number ^ 1 if self.swaps_ranks else number
+
+    def renamed(self, text: str) -> str:
+        """Text under this scene's ranks, user and uid; it is written for rank N and uid 1000."""
+        if self.swaps_ranks:
+            text = _RANK.sub(lambda match: f"{match[1]}{self.rank(int(match[2]))}", text)
+        text = re.sub(r"\b(uid[ =_]|CANCELLED by )1000\b", rf"\g<1>{self.uid}", text)
+        return text.replace("/home/user/", f"/home/{self.user}/")
 
     # --- files ------------------------------------------------------------------------------
 
@@ -188,7 +206,7 @@ class Scene:
                 continue
             labels = {k: v for k, v in file.items() if k not in ("text",)}
             path = f"{number:02d}-{file['source']}.txt"
-            (folder / path).write_text(file["text"], encoding="utf-8")
+            (folder / path).write_text(self.renamed(file["text"]), encoding="utf-8")
             evidence.append({"path": path, **labels})
         end = self.at(self.end_minute)
         workload = {

@@ -14,6 +14,10 @@ from engine.model.workload import Workload
 from tests.unit.extract_fixtures import extract, label
 
 OPEN = Workload(scheduler="none", job_id="1")
+# Every naive stamp of the lines lies outside it by whole hours: they are moved at the end.
+ELSEWHERE = Workload(
+    scheduler="none", job_id="1", start="2025-06-25T03:00:00Z", end="2025-06-26T14:00:00Z"
+)
 CLOCKS = st.sampled_from(["23:59:59", "00:00:00", "06:10:12", "06:10:13"])
 DAYS = st.sampled_from(["25", "26"])
 TEXTS = st.sampled_from(
@@ -73,7 +77,7 @@ def both_ways(data: str, source: str, *, walk_lines: int, workload: Workload | N
 
 
 @settings(max_examples=400, deadline=None)
-@given(lines(PREFIXES), st.sampled_from([0, 40_000]), st.sampled_from([None, OPEN]))
+@given(lines(PREFIXES), st.sampled_from([0, 40_000]), st.sampled_from([None, ELSEWHERE]))
 def test_a_jobs_output_is_counted_as_if_every_line_was_read(
     data: str, walk_lines: int, workload: Workload | None
 ) -> None:
@@ -83,7 +87,7 @@ def test_a_jobs_output_is_counted_as_if_every_line_was_read(
 
 
 @settings(max_examples=80, deadline=None)
-@given(lines(SYSLOG), st.sampled_from([None, OPEN]))
+@given(lines(SYSLOG), st.sampled_from([None, ELSEWHERE]))
 def test_a_nodes_log_is_counted_as_if_every_line_was_read(
     data: str, workload: Workload | None
 ) -> None:
@@ -92,7 +96,19 @@ def test_a_nodes_log_is_counted_as_if_every_line_was_read(
     assert same
 
 
-def test_a_storm_goes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_attempts_window_every_line_is_read_in_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storm = "".join(
+        f"2025-06-26 06:00:{n % 60:02d} socket refused by 10.0.0.1\n" for n in range(90)
+    )
+    left = left_of(storm, monkeypatch, workload=OPEN)
+    assert left == 90
+    assert left_of(storm, monkeypatch) < 5
+
+
+def left_of(data: str, monkeypatch: pytest.MonkeyPatch, **more: object) -> int:
+    """How many hits the short way left to be read in full."""
     taken = []
     take = Express.take
 
@@ -101,11 +117,16 @@ def test_a_storm_goes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
         taken.append(len(left))
         return left
 
-    monkeypatch.setattr(Express, "take", counted)
+    with monkeypatch.context() as patch:
+        patch.setattr(Express, "take", counted)
+        extract(data, **more)  # type: ignore[arg-type]
+    return sum(taken)
+
+
+def test_a_storm_goes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     data = "".join(
         f"[rank{n % 4}]: 2025-06-26 06:00:{n % 60:02d} socket refused by 10.0.0.1\n"
         for n in range(400)
     )
-    found = extract(data).observations
-    assert [item.count for item in found] == [100] * 4
-    assert taken == [0]
+    assert [item.count for item in extract(data).observations] == [100] * 4
+    assert left_of(data, monkeypatch) == 0

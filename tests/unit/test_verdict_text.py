@@ -94,3 +94,23 @@ def test_rules_that_were_not_applied_are_explained():
     }  # fmt: skip
     text = render_verdict(verdict(rules=rules))
     assert "1 rule not applied, for lack of sources or after an error" in text
+
+
+def sureness(*causes, reasons=()):
+    text = render_verdict(
+        verdict(quality={"level": "ambiguous", "reasons": reasons}, root_causes=causes)
+    )
+    (line,) = [line for line in text.splitlines() if line.startswith("How sure")]
+    return line
+
+
+def test_one_suspected_cause_is_not_called_two():
+    cause = {
+        "cause_id": "rc-1", "primary": False, "symptom": "x", "rule": "a/b", "domain": "gpu",
+        "title": "X", "explanation": "", "quality": "ambiguous", "evidence": (),
+        "entity": {"kind": "rank", "id": "1", "node": "n1"},
+    }  # fmt: skip
+    assert "two or more causes fit" in sureness(cause, {**cause, "cause_id": "rc-2"})
+    assert "fits several domains" in sureness(cause, reasons=("rival_domains_fit",))
+    assert "where it got stuck is known" in sureness(cause, reasons=("located_not_explained",))
+    assert "two or more" not in sureness(cause)
