@@ -97,6 +97,10 @@ class HttpSource:
                 yield answer
         except httpx.InvalidURL as error:
             raise ConnectorError(f"{self.what} {path}: no valid address ({error})") from error
+        except httpx.ConnectError as error:
+            raise SourceUnreachableError(
+                f"{self.what} {path}: {error}; is it running, and is this its address?"
+            ) from error
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
             raise SourceUnreachableError(f"{self.what} {path}: {reason}") from error

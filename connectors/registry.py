@@ -287,9 +287,12 @@ def read_secret(secret: Secret, outside: Outside) -> str:
         try:
             value = path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise SourceNotConfiguredError(f"{where}: no token can be read ({error})") from error
+            reason = getattr(error, "strerror", None) or "it is no text"
+            raise SourceNotConfiguredError(
+                f"{where}: no token can be read ({reason}); put it there or name another file"
+            ) from error
     if not value or not value.isascii() or not value.isprintable():
-        raise SourceNotConfiguredError(f"{where}: holds no token")
+        raise SourceNotConfiguredError(f"{where}: holds no token; put it there, on one line")
     return value
 
 

@@ -158,7 +158,9 @@ def load_site(path: Path, environment: Mapping[str, str] = NO_OVERRIDES) -> Site
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SiteError(f"{path}: cannot be read ({error.strerror})") from error
+        raise SiteError(
+            f"{path}: cannot be read ({error.strerror}); docs/connectors.md shows one"
+        ) from error
     return read_site(data, shown=str(path), environment=environment)
 
 

@@ -169,4 +169,6 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SourceNotConfiguredError(f"{path}: cannot be read ({error.strerror})") from error
+        raise SourceNotConfiguredError(
+            f"{path}: cannot be read ({error.strerror}); name the right file"
+        ) from error
