@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.extract.decode import DecodedStream, read_whole
@@ -15,7 +15,7 @@ from engine.extract.segment import Segment, SegmentReader
 from engine.extract.sighting import SegmentScan
 from engine.extract.subject import enriched
 from engine.extract.tally import Sighting, Tally, Writer
-from engine.model.observation import Observation, StreamSummary
+from engine.model.observation import Observation, Sample, StreamSummary
 from engine.model.stream import StreamLabel
 from engine.model.vocabulary import ObservationKind
 from engine.model.workload import Workload
@@ -133,7 +133,8 @@ def _extract_structured(
     else:
         result = _extract_rest(found.unconsumed, label, context)
         result.observations = fold(
-            [*extract_facts(found.facts, label, context), *found.observations,
+            [*extract_facts(found.facts, label, context),
+             *(_redacted(each, context.redactor) for each in found.observations),
              *result.observations]
         )  # fmt: skip
         result.summaries = list(found.summaries) or result.summaries
@@ -144,6 +145,20 @@ def _extract_structured(
         result.truncated = True
         result.warnings.append(f"only the first {limit} bytes were read")
     return result
+
+
+def _redacted(observation: Observation, redactor: Redactor) -> Observation:
+    """Return what a metric rule saw without secrets: a label may hold one."""
+
+    def masked(sample: Sample) -> Sample:
+        return replace(sample, text=redactor.text(sample.text))
+
+    return replace(
+        observation,
+        first=masked(observation.first),
+        last=masked(observation.last),
+        samples=tuple(masked(each) for each in observation.samples),
+    )
 
 
 def _extract_text(stream: DecodedStream, label: StreamLabel, context: ExtractContext) -> Extraction:

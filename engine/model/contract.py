@@ -1,4 +1,7 @@
-"""The two base models of every contract document."""
+"""The two base models of every contract document.
+
+Their errors do not quote what was given: a refused event may hold a secret, and errors are logged.
+"""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -6,13 +9,17 @@ from pydantic import BaseModel, ConfigDict
 class Document(BaseModel):
     """A document that others may extend: unknown optional keys are ignored when read."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", populate_by_name=True, hide_input_in_errors=True
+    )
 
 
 class StrictDocument(BaseModel):
     """A document that people write for us (rules, site files): unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True
+    )
 
 
 class UnknownMajorVersionError(ValueError):
