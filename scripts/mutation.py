@@ -3,8 +3,8 @@
     python scripts/mutation.py [--lines 40,77] [--log FILE] engine/correlate.py engine/decide.py ...
 
 Tries every mutant of the modules, one after the other, in a forked child of a collected pytest
-session: first the reference incidents with their near misses and the corpus, extracted once, then
-the engine's example tests. A child is bounded in CPU seconds, so that a busy machine changes no
+session: first the engine's example tests, then the reference incidents with their near misses and
+the corpus, extracted once. A child is bounded in CPU seconds, so that a busy machine changes no
 result. Prints Markdown; `--log` appends one JSON line a mutant and skips those that it holds, so
 that an interrupted run goes on. Not part of `make test`: some seconds a mutant.
 """
@@ -30,7 +30,16 @@ from _pytest.runner import runtestprotocol
 
 TESTS = [
     f"tests/engine/test_engine_{name}.py"
-    for name in ("survivors", "decisions", "parts", "tables", "recorder")
+    for name in (
+        "graph",
+        "weighing",
+        "judging",
+        "survivors",
+        "decisions",
+        "parts",
+        "tables",
+        "recorder",
+    )
 ]
 CPU_SECONDS = 60
 _COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -211,16 +220,16 @@ class Runner:
         return "" if said == "nothing" else said or "it did not end"
 
     def _noticed(self, session: pytest.Session, checks: list[Callable[[], None]]) -> str:
-        for number, check in enumerate(checks):
-            try:
-                check()
-            except Exception as error:  # noqa: BLE001 (a mutant may do anything)
-                return f"told case {number}: {type(error).__name__}"
         for item, following in zip(session.items, [*session.items[1:], None], strict=True):
             with contextlib.redirect_stdout(io.StringIO()):
                 reports = runtestprotocol(item, nextitem=following, log=False)
             if any(report.failed for report in reports):
                 return item.nodeid
+        for number, check in enumerate(checks):
+            try:
+                check()
+            except Exception as error:  # noqa: BLE001 (a mutant may do anything)
+                return f"told case {number}: {type(error).__name__}"
         return ""
 
 
