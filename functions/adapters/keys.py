@@ -2,9 +2,23 @@
 
 from typing import Final
 
-RESERVED: Final = frozenset({"bundles", "context", "map-runs", "rules", "sessions"})
+RESERVED: Final = frozenset({"bundles", "context", "map-runs", "rules", "sessions", "site"})
 """First key segments that are no tenant: callers' bundles, context events, Step Functions' own
-results, the site's rules, and what callers gave to sessions."""
+results, the site's rules, what callers gave to sessions, and the site file."""
+_EVIDENCE: Final = frozenset({"plans", "collected"})
+_FOLDER: Final = 5
+"""Segments of an attempt's key; the next one is the folder."""
+
+
+def lifetime_tag(key: str) -> str:
+    """Return the tag that the bucket's lifecycle goes by, as S3 takes tags in a request.
+
+    `evidence` goes after EvidenceDays, `result` after ResultDays; a site's rules and its site file
+    have no tag and stay. Prefixes cannot tell them apart: the first segment is the tenant's name.
+    """
+    folder = "".join(key.split("/")[_FOLDER : _FOLDER + 1])
+    is_evidence = folder in _EVIDENCE or key.startswith("context/")
+    return "lifetime=evidence" if is_evidence else "lifetime=result"
 
 
 def event_key(attempt_key: str, event_digest: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from connectors.protocol import ConnectorError
 from connectors.static import Blob, BlobReader
 from functions.adapters.faults import AWS_ERRORS, AwsError, StoreBusyError, error_code, is_busy
+from functions.adapters.keys import lifetime_tag
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -80,6 +81,7 @@ class ObjectStore:
                 ContentType=content_type,
                 IfNoneMatch="*",
                 Metadata={**metadata, "sha256": digest},
+                Tagging=lifetime_tag(key),
             )
         except AWS_ERRORS as error:
             if error_code(error) not in _EXISTS:
@@ -148,13 +150,14 @@ class ObjectStore:
     def put_once_url(self, key: str, *, content_type: str, expires_s: int) -> str:
         """Return an address that takes this one object, once.
 
-        The type and `If-None-Match: *` are signed: without both headers S3 refuses.
+        Type, `If-None-Match: *` and the tag are signed: without these headers S3 refuses.
         """
         wanted = {
             "Bucket": self.bucket,
             "Key": key,
             "ContentType": content_type,
             "IfNoneMatch": "*",
+            "Tagging": lifetime_tag(key),
         }
         return self.client.generate_presigned_url("put_object", Params=wanted, ExpiresIn=expires_s)
 

@@ -1,6 +1,7 @@
 """What each handler asks AWS for in a real run is what its role allows, and no more."""
 
 import json
+import re
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ class Run:
     asked: dict[str, set[Need]] = field(default_factory=dict)
     statements: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     lines: list[dict[str, Any]] = field(default_factory=list)
+    tags: dict[str, str] = field(default_factory=dict)
 
     def denied(self, statements: dict[str, list[dict[str, Any]]]) -> list[str]:
         return sorted(
@@ -96,6 +98,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         finally:
             patch.undo()
         done.statements = _statements(_names(stack))
+        s3, bucket = stack.client("s3"), stack.resources.bucket
+        for each in s3.list_objects_v2(Bucket=bucket, Prefix="default/")["Contents"]:
+            tags = s3.get_object_tagging(Bucket=bucket, Key=each["Key"])["TagSet"]
+            done.tags[each["Key"]] = {tag["Key"]: tag["Value"] for tag in tags}.get("lifetime", "")
     assert LambdaFunction._invoke_lambda is invoke
     text = (folder / "functions.jsonl").read_text()
     done.lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
@@ -171,7 +177,11 @@ NOT_IN_THIS_RUN = {
     # Only after a failed execution: tests/unit and tests/integration/test_state.py.
     ("ScopeAdmitFunction", "states:RedriveExecution"),
     # Where `Sources` names a parameter: tests/telemetry.
+    ("ScopeAdmitFunction", "ssm:GetParameter"),
     ("ScopePlanFunction", "ssm:GetParameter"),
+    # Leases on a site's sources, where one is configured.
+    ("CollectFunction", "dynamodb:GetItem"),
+    ("CollectFunction", "dynamodb:PutItem"),
     ("CollectFunction", "ssm:GetParameter"),
     # A part that a later revision no longer names; a correction that finds CURRENT final.
     ("AttributeFunction", "dynamodb:DeleteItem"),
@@ -194,3 +204,67 @@ def test_no_role_allows_an_action_that_nobody_uses(run: Run) -> None:
                 if action not in used:
                     unused.add((function, action))
     assert unused - NOT_IN_THIS_RUN == set()
+
+
+def test_every_alarm_on_our_own_metrics_watches_one_that_is_emitted(run: Run) -> None:
+    template = resolved(translate(read_template(ROOT), {}), {})
+    watched = {
+        metric["MetricName"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::CloudWatch::Alarm"
+        for metric in _metrics_of(each["Properties"])
+        if metric["Namespace"] == "rootrank"
+    }
+    assert {"UnknownVerdicts", "ReportsLost", "RuleErrors", "CostMicroUsd"} <= watched
+    assert watched <= set(_emitted(run))
+
+
+def test_every_metric_of_ours_on_the_dashboards_is_emitted(run: Run) -> None:
+    body = read_template(ROOT)["Resources"]["Dashboard"]["Properties"]["DashboardBody"]
+    shown = set(re.findall(r'\["rootrank","(\w+)"', body["Fn::Sub"]))
+    grafana = json.loads((ROOT / "infra/dashboards/grafana.json").read_text())
+    targets = [target for panel in grafana["panels"] for target in panel["targets"]]
+    ours = {each["metricName"] for each in targets if each.get("namespace") == "rootrank"}
+    assert shown == ours
+    # Of these the run has none: an event that is refused.
+    assert shown - set(_emitted(run)) <= {"EventsRefused"}
+
+
+def test_metrics_have_the_stack_as_their_only_dimension(run: Run) -> None:
+    """Each further value of a dimension is a metric that costs."""
+    for line in run.lines:
+        for directive in line.get("_aws", {}).get("CloudWatchMetrics", ()):
+            assert directive["Dimensions"] == [["service"]], line
+            assert line["service"] == "rootrank"
+
+
+def test_logs_widgets_name_fields_that_are_logged(run: Run) -> None:
+    attributed = [line for line in run.lines if line.get("message") == "attributed"]
+    assert attributed
+    assert all({"domain", "quality", "is_new"} <= set(line) for line in attributed)
+    collected = [line for line in run.lines if line.get("message") == "collected"]
+    assert collected
+    assert all({"connector", "status"} <= set(line) for line in collected)
+
+
+def test_every_object_of_an_attempt_goes_by_a_lifetime(run: Run) -> None:
+    assert run.tags
+    for key, tag in run.tags.items():
+        folder = key.split("/")[5]
+        expected = "evidence" if folder in ("plans", "collected") else "result"
+        assert tag == expected, key
+
+
+def _emitted(run: Run) -> list[str]:
+    return [
+        metric["Name"]
+        for line in run.lines
+        for directive in line.get("_aws", {}).get("CloudWatchMetrics", ())
+        for metric in directive["Metrics"]
+    ]
+
+
+def _metrics_of(alarm: dict[str, Any]) -> list[dict[str, Any]]:
+    if "Metrics" not in alarm:
+        return [alarm]
+    return [each["MetricStat"]["Metric"] for each in alarm["Metrics"] if "MetricStat" in each]

@@ -216,9 +216,13 @@ def test_objects_are_written_once_over_https_only():
     store = Store(503, 200)
     exchange = Exchange(store, lambda seconds: None)
     assert exchange.put_once("https://s3/x", b"b", content_type="application/json")
-    assert store.asked[-1] == (
-        "PUT", {"Content-Type": "application/json", "If-None-Match": "*"}
-    )  # fmt: skip
+    method, headers = store.asked[-1]
+    assert method == "PUT"
+    assert headers == {
+        "Content-Type": "application/json",
+        "If-None-Match": "*",
+        "x-amz-tagging": "lifetime=evidence",
+    }
     assert not Exchange(Store(412), lambda s: None).put_once("https://s3/x", b"", content_type="t")
     with pytest.raises(ExchangeRefusedError, match="must be https"):
         exchange.get("http://somewhere/x")
