@@ -4,6 +4,9 @@ These are the payloads of the `sam local invoke` lines in docs/schedulers.md.
 """
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +97,32 @@ def test_the_forwarder_puts_completions_on_the_bus(
     if told[0]:
         current = embedded.current("ml/pcs_abc123/pcs/77/t1769857200")
         assert (current["job_id"], current["terminal_state"]) == ("77", "node_fail")
+
+
+LINES = re.findall(
+    r"^    python3 (events/queued\.py (?:events/\S+ )+)\| sam local invoke (\w+) --event -$",
+    (EVENTS.parent / "docs/schedulers.md").read_text(),
+    re.MULTILINE,
+)
+
+
+def test_every_line_of_the_page_wraps_payloads_for_a_function_that_there_is() -> None:
+    template = (EVENTS.parent / "template.yaml").read_text()
+    named = set()
+    for line, function in LINES:
+        done = subprocess.run(
+            [sys.executable, *line.split()], cwd=EVENTS.parent, capture_output=True, check=True
+        )
+        bodies = [json.loads(each["body"]) for each in json.loads(done.stdout)["Records"]]
+        assert len(bodies) == len(line.split()) - 1
+        named |= {each.get("source") for each in bodies}
+        assert f"\n  {function}:\n" in template
+    assert named >= {"aws.batch", "aws.ec2", "aws.sagemaker", "rootrank.scheduler"}
+
+
+def test_a_service_job_and_its_training_job_become_one_verdict(embedded: Any) -> None:
+    for name in ("batch-service-job-failed.json", "sagemaker-of-service-job.json"):
+        assert admit(embedded, (EVENTS / name).read_text()) == {"batchItemFailures": []}
+    embedded.stack.settle(120)
+    current = embedded.current("123456789012/eu-west-1/sagemaker/AWSBatch-llm-sft-1/r0")
+    assert current["terminal_state"] == "failed"
