@@ -12,6 +12,7 @@ from typing import Any, Final
 from connectors.schedulers.attempt import Attempt
 from connectors.schedulers.slurm_record import read_record
 
+_MAX_CHARS: Final = 16_384
 _PLAIN = re.compile(r"[^a-z0-9]")
 _NAMES: Final = {
     "job_id": ("jobid", "id"),
@@ -38,22 +39,33 @@ _INSTANCE: Final = re.compile(r"^i-[0-9a-f]{8,17}$")
 
 def read_pcs_record(record: Mapping[str, Any]) -> Attempt | None:
     """Return the attempt of a record; None where it is none of a completed job."""
-    fields = record.get("fields")
-    if not isinstance(fields, Mapping) or not record.get("resource_id"):
+    completion = completion_of(record)
+    attempt = None if completion is None else read_record(completion)
+    if attempt is None:
         return None
-    plain = {_PLAIN.sub("", str(key).lower()): value for key, value in fields.items()}
+    workload = attempt.workload.model_copy(update={"scheduler": "pcs"})
+    instances = _instances(_fields(record).get("nodedetails"))
+    return attempt.model_copy(update={"workload": workload, "instance_ids": instances})
+
+
+def completion_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what is kept of a record, under Slurm's own names; None where it is no record."""
+    plain = _fields(record)
+    if not plain or not record.get("resource_id"):
+        return None
     completion: dict[str, Any] = {"cluster": str(record["resource_id"])}
     for name, spellings in _NAMES.items():
         value = next((plain[each] for each in spellings if plain.get(each) not in (None, "")), None)
         if isinstance(value, str | int):
-            completion[name] = value
-    attempt = read_record(completion)
-    if attempt is None:
-        return None
-    workload = attempt.workload.model_copy(update={"scheduler": "pcs"})
-    return attempt.model_copy(
-        update={"workload": workload, "instance_ids": _instances(plain.get("nodedetails"))}
-    )
+            completion[name] = value[:_MAX_CHARS] if isinstance(value, str) else value
+    return completion
+
+
+def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    fields = record.get("fields")
+    if not isinstance(fields, Mapping):
+        return {}
+    return {_PLAIN.sub("", str(key).lower()): value for key, value in fields.items()}
 
 
 def _instances(details: Any) -> dict[str, str]:

@@ -61,7 +61,7 @@ def _with_record(detail: JobCompleted) -> tuple[Workload, str | None]:
     told = detail.workload
     if told.scheduler in ("kubernetes", "kueue"):
         return told, kubernetes_text((detail.record or {}).get("objects"))
-    if told.scheduler != "slurm" or not detail.record:
+    if told.scheduler not in ("slurm", "pcs") or not detail.record:
         return told, None
     attempt = read_slurm_event(detail.record)
     if attempt is None or told.job_id not in (attempt.raw_job_id, attempt.workload.job_id):

@@ -9,8 +9,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from connectors.schedulers.attempt import Attempt
-from connectors.schedulers.pcs import read_pcs_record
+from connectors.schedulers.pcs import completion_of, read_pcs_record
 from engine.model.event import JOB_COMPLETED, SOURCE
 from functions.adapters.event_bus import connect_bus
 from functions.adapters.metering import emit
@@ -26,11 +25,11 @@ def forward(event: dict[str, Any], _context: LambdaContext) -> dict[str, int]:
     """Put one event for each completed job; what is no such record is counted and passed over."""
     details, skipped = [], 0
     for message in read_messages(event):
-        attempt = _attempt(message)
-        if attempt is None:
+        detail = detail_of(message)
+        if detail is None:
             skipped += 1
             continue
-        details.append(detail_of(attempt))
+        details.append(detail)
     connect_bus().put(SOURCE, JOB_COMPLETED, details)
     logger.info("forwarded", extra={"forwarded": len(details), "skipped": skipped})
     emit({"EventsForwarded": len(details), "RecordsSkipped": skipped})
@@ -49,19 +48,20 @@ def read_messages(event: dict[str, Any]) -> Iterator[str]:
         yield str(each.get("message", ""))
 
 
-def detail_of(attempt: Attempt) -> dict[str, Any]:
-    """Return the detail of `Job Completed`, version 1."""
-    workload = attempt.workload.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    return {
-        "version": 1,
-        "workload": workload,
-        "record": {"instance_ids": attempt.instance_ids} if attempt.instance_ids else {},
-    }
+def detail_of(message: str) -> dict[str, Any] | None:
+    """Return the detail of `Job Completed`, version 1, of a message; None for any other message.
 
-
-def _attempt(message: str) -> Attempt | None:
+    The completion travels along: what the scheduler says of the failure is evidence.
+    """
     try:
         value = json.loads(message)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return read_pcs_record(value) if isinstance(value, dict) else None
+    attempt = read_pcs_record(value) if isinstance(value, dict) else None
+    if attempt is None:
+        return None
+    record: dict[str, Any] = {"kind": "pcs", "completion": completion_of(value)}
+    if attempt.instance_ids:
+        record["instance_ids"] = attempt.instance_ids
+    workload = attempt.workload.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    return {"version": 1, "workload": workload, "record": record}
