@@ -18,6 +18,7 @@ PROGRAM_OF = {
     "aws-sam-cli": "sam",
     "asl-validator": str(ROOT / "build/asl/node_modules/.bin/asl-validator"),
     "chromium": "chromium",
+    "axe-core": str(ROOT / "build/web/node_modules/axe-core/axe.min.js"),
     "prometheus": "prometheus",
     "slurm": "slurmctld",
     "lezer-logql": str(ROOT / "build/logql/node_modules/@grafana/lezer-logql/index.es.js"),

@@ -166,7 +166,7 @@ def _draw(
     rows = list(dict.fromkeys(["", *(mark.row for mark in _in_row_order(marks, verdict))]))
     lanes = {row: _lanes([m for m in marks if m.row == row], axis) for row in rows}
     heights = {row: _LANE * max(1, len(lanes[row])) + 10 for row in rows}
-    heights[""] += _LANE * (2 if gaps or progress else 1)
+    heights[""] = _LANE * (len(lanes[""]) + (2 if gaps or progress else 1)) + 10
     height = _TOP + sum(heights.values()) + 8
     picture = Drawing(
         "timeline",
@@ -251,14 +251,14 @@ def _label_side(mark: _Mark, axis: TimeAxis) -> str:
 
 
 def _draw_axis(picture: Drawing, axis: TimeAxis, height: float) -> None:
+    day = ""
     for x, time in axis.ticks(118):
         picture.add("line", x1=x, x2=x, y1=_TOP - 6, y2=height - 8, cls="grid")
-        anchor = "middle"
-        if x > _WIDTH - 50:
-            anchor = "end"
-        picture.text(
-            min(x, _WIDTH - 4), _TOP - 13, _stamp(time)[11:19], cls="tick", text_anchor=anchor
-        )
+        stamp = _stamp(time)
+        label = stamp[11:19] if stamp[:10] == day or not day else f"{stamp[5:10]} {stamp[11:19]}"
+        day = stamp[:10]
+        anchor = "end" if x > _WIDTH - 50 else "middle"
+        picture.text(min(x, _WIDTH - 4), _TOP - 13, label, cls="tick", text_anchor=anchor)
     first = axis.times[0]
     picture.text(8, _TOP - 13, f"{first:%Y-%m-%d} UTC", cls="tick")
 

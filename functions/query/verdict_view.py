@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from markupsafe import Markup
@@ -46,12 +47,11 @@ _SET_ASIDE: Final = ("noise", "unrelated")
 
 @dataclass(slots=True, frozen=True)
 class EvidenceView:
-    """A piece of evidence, the lines round it, and what cites it."""
+    """A piece of evidence and what cites it."""
 
     evidence: Evidence
     number: int
     supports: tuple[str, ...]
-    context: Context | None
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,9 +71,9 @@ class Causes:
     is_open: bool
 
 
-@dataclass(slots=True)
+@dataclass
 class VerdictView:
-    """Everything that the verdict page shows."""
+    """Everything that the verdict page shows; `contexts` by evidence id."""
 
     result: Result
     current: Result
@@ -93,12 +93,12 @@ class VerdictView:
         """The verdict itself."""
         return self.envelope.verdict
 
-    @property
+    @cached_property
     def is_newest(self) -> bool:
         """Whether no later revision replaced this one."""
         return self.result.revision == self.current.revision
 
-    @property
+    @cached_property
     def heading(self) -> str:
         """The answer in one line."""
         verdict = self.verdict
@@ -112,7 +112,7 @@ class VerdictView:
             return "Several causes fit" if several else f"Suspected: {verdict.root_causes[0].title}"
         return "No cause found"
 
-    @property
+    @cached_property
     def where(self) -> str:
         """Where the primary cause is, in words; empty for the job itself."""
         primary = next((each for each in self.verdict.root_causes if each.primary), None)
@@ -120,17 +120,17 @@ class VerdictView:
             return ""
         return entity_name(primary.entity)
 
-    @property
+    @cached_property
     def lasted(self) -> str:
         """How long the attempt ran, in words."""
         return between(self.verdict.workload.start, self.verdict.workload.end)
 
-    @property
+    @cached_property
     def level_meaning(self) -> str:
         """What the level of quality means."""
         return _LEVELS[self.verdict.quality.level]
 
-    @property
+    @cached_property
     def causes(self) -> Causes:
         """The root causes and how to read them."""
         found = self.verdict.root_causes
@@ -142,48 +142,48 @@ class VerdictView:
             heading = "Root causes"
         return Causes(heading, found, is_open)
 
-    @property
+    @cached_property
     def nodes(self) -> str:
         """The attempt's nodes in compact notation."""
         return compact_hostlist(self.verdict.workload.nodes)
 
-    @property
+    @cached_property
     def to_act_on(self) -> list[AffectedNode]:
         """Culprit and suspect nodes, culprits first."""
         nodes = [e for e in self.verdict.affected_nodes if e.role in ("culprit", "suspect")]
         return sorted(nodes, key=lambda each: (each.role, each.node))[:MAX_NODES]
 
-    @property
+    @cached_property
     def named(self) -> list[AffectedEntity]:
         """Culprit and suspect entities other than nodes."""
         found = self.verdict.affected_entities
         named = [e for e in found if e.role in ("culprit", "suspect") and e.kind != "node"]
         return sorted(named, key=lambda e: (e.role, e.kind, e.node or "", e.id))[:MAX_RANKS]
 
-    @property
+    @cached_property
     def victims(self) -> str:
         """Victim nodes in compact notation."""
         return compact_hostlist(
             sorted(each.node for each in self.verdict.affected_nodes if each.role == "victim")
         )
 
-    @property
+    @cached_property
     def victim_count(self) -> int:
         """How many nodes only suffered, those left out included."""
         shown = sum(each.role == "victim" for each in self.verdict.affected_nodes)
         return shown + self.verdict.victims_omitted
 
-    @property
+    @cached_property
     def titles(self) -> dict[str, str]:
         """Titles of symptoms."""
         return symptom_titles(self.verdict)
 
-    @property
+    @cached_property
     def moments(self) -> Sequence[TimelineEntry]:
         """The timeline's entries."""
         return self.verdict.timeline
 
-    @property
+    @cached_property
     def evidence(self) -> list[EvidenceView]:
         """Evidence in reading order: of root causes, of named entities, the rest."""
         known = {each.evidence_id: each for each in self.verdict.evidence}
@@ -207,23 +207,22 @@ class VerdictView:
                 known[each],
                 number,
                 tuple(dict.fromkeys(supports.get(each, ())))[:3],
-                self.contexts.get(each),
             )
             for number, each in enumerate(order[:MAX_EVIDENCE], start=1)
         ]
 
-    @property
+    @cached_property
     def evidence_omitted(self) -> int:
         """How many pieces are only in the JSON."""
         return max(0, len(self.verdict.evidence) - MAX_EVIDENCE)
 
-    @property
+    @cached_property
     def windows(self) -> list[str]:
         """The window classes that the coverage speaks of."""
         present = {each.window for each in self.verdict.coverage}
         return [each for each in _WINDOWS if each in present]
 
-    @property
+    @cached_property
     def coverage(self) -> list[CoverageRow]:
         """The coverage as a matrix of sources by window."""
         rows = []
@@ -234,33 +233,33 @@ class VerdictView:
                 rows.append(CoverageRow(source, cells))
         return rows
 
-    @property
+    @cached_property
     def linked(self) -> list[Symptom]:
         """Symptoms that belong to the failure."""
         return [e for e in self.verdict.symptoms if e.role not in _SET_ASIDE][:MAX_SYMPTOMS]
 
-    @property
+    @cached_property
     def set_aside(self) -> list[Symptom]:
         """Symptoms that were seen and do not count, with the reason."""
         return [e for e in self.verdict.symptoms if e.role in _SET_ASIDE][:MAX_SYMPTOMS]
 
-    @property
+    @cached_property
     def symptoms_omitted(self) -> int:
         """How many symptoms are only in the JSON."""
         return len(self.verdict.symptoms) - len(self.linked) - len(self.set_aside)
 
-    @property
+    @cached_property
     def missing_sources(self) -> list[str]:
         """Sources that nobody gave, for lack of which whole groups of rules say nothing."""
         found = self.verdict.rules.not_evaluated
         return sorted({each.reason for each in found if each.rule == "*"})
 
-    @property
+    @cached_property
     def broken_rules(self) -> list[NotEvaluated]:
         """Single rules that could not be evaluated, or raised."""
         return [each for each in self.verdict.rules.not_evaluated if each.rule != "*"]
 
-    @property
+    @cached_property
     def reasons(self) -> list[str]:
         """Why the level is what it is, in words."""
         return [words(each) for each in self.verdict.quality.reasons]

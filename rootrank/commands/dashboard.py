@@ -67,9 +67,20 @@ def _results(
     try:
         with open_local_results(state) as local:
             local.current()
-            yield local.current
+            yield lambda: _told(local.current)
     except StateError as error:
         raise NotFoundError(str(error)) from error
+
+
+def _told(current: "Callable[[], Results | None]") -> "Results | None":
+    """Return the folder's results; what became wrong with the folder is told on the page."""
+    from functions.query.app import NothingThereError  # noqa: PLC0415
+    from rootrank.embedded.state import StateError  # noqa: PLC0415
+
+    try:
+        return current()
+    except StateError as error:
+        raise NothingThereError(str(error)) from error
 
 
 @contextmanager
