@@ -1,8 +1,6 @@
 """Every published version of slurmrestd's answers says the same to us; its refusals too."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 from slurmrestd import SECRET, VERSIONS, Fault, Job, Node, serving
@@ -19,9 +17,7 @@ from connectors.registry import Outside, build_connectors
 from connectors.site import read_site
 from engine.model.plan import PlanItem
 from engine.model.workload import Workload
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-from reading import facts, read
+from tests.unit.reading import facts, read
 
 JOBS = [
     Job(7, "FAILED", code=3, step=("0", 3)),

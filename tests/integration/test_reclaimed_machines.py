@@ -49,3 +49,32 @@ def test_a_warning_for_another_machine_explains_nothing(embedded: Any) -> None:
     put(embedded, aws(kind, {"instance-id": "i-0ffffffffffffffff", "instance-action": "stop"}))
     verdict = lose(embedded, *now_and_before(), instance="i-0aaaaaaaaaaaaaaaa")
     assert verdict.failure_class != "spot_interruption"
+
+
+def block_ending(minutes: int) -> dict[str, Any]:
+    end = datetime.now(UTC) + timedelta(minutes=minutes)
+    detail = {
+        "capacity-reservation-id": "cr-0123456789abcdef0",
+        "end-date": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return aws("Capacity Block Reservation Expiration Warning", detail)
+
+
+def going(instance: str) -> dict[str, Any]:
+    detail = {"instance-id": instance, "state": "shutting-down"}
+    return aws("EC2 Instance State-change Notification", detail)
+
+
+def test_a_job_that_an_expiring_capacity_block_ended_is_no_node_failure(embedded: Any) -> None:
+    put(embedded, block_ending(30), going("i-0b10c0b10c0b10c01"))
+    verdict = lose(embedded, *now_and_before(), instance="i-0b10c0b10c0b10c01")
+    assert verdict.workload.state == "NODE_FAIL"
+    assert (verdict.failure_class, verdict.domain) == ("capacity_block_expired", "scheduler")
+    assert [each.role for each in verdict.affected_nodes if each.role == "culprit"] == []
+    assert "drain_node" not in {each.action for each in verdict.actions}
+
+
+def test_a_block_that_others_used_explains_no_lost_node(embedded: Any) -> None:
+    put(embedded, block_ending(30), going("i-0ffffffffffffffff"))
+    verdict = lose(embedded, *now_and_before(), instance="i-0b10c0b10c0b10c02")
+    assert verdict.failure_class != "capacity_block_expired"

@@ -1,13 +1,10 @@
 """What the rules see of Slurm's JSON, where a release is known to write what is not so."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-from reading import facts, read
+from tests.unit.reading import facts, read
 
 
 def job(exit_code, state="FAILED"):

@@ -225,6 +225,38 @@ def _conditions(cluster: Cluster, value: dict[str, Any], kind: str, place: Place
     node = name if kind == "Node" else ""
     for each in as_items(status.get("conditions")):
         _condition(cluster, kind, name, as_dict(each), place, node=node, names=names)
+    for each in as_items(as_dict(value.get("spec")).get("taints")):
+        _taint(cluster, kind, name, as_dict(each), place, names=names)
+
+
+def _taint(
+    cluster: Cluster,
+    kind: str,
+    name: str,
+    taint: dict[str, Any],
+    place: Place,
+    *,
+    names: tuple[str, ...],
+) -> None:
+    """A node's taint as a condition: `type=Taint`, its effect, its key and its value."""
+    if not taint.get("key"):
+        return
+    lines, excerpt = place("key", taint["key"])
+    condition = {
+        "type": "Taint", "status": taint.get("effect"), "reason": taint["key"],
+        "message": taint.get("value"),
+    }  # fmt: skip
+    add_condition(
+        cluster,
+        kind=kind,
+        name=name,
+        condition=condition,
+        when=_stamp(cluster.sheet, taint.get("timeAdded")),
+        lines=lines,
+        excerpt=excerpt,
+        node=name,
+        names=names,
+    )
 
 
 def _condition(

@@ -92,6 +92,19 @@ def test_a_node_condition_is_about_the_node_and_strangers_are_marked():
     assert [fact.entity.node for fact in structured.others] == [""]
 
 
+def test_a_nodes_taints_are_conditions_of_its_own() -> None:
+    taint = {
+        "key": "node.kubernetes.io/unreachable", "effect": "NoExecute",
+        "timeAdded": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    node = {"kind": "Node", "metadata": {"name": "a"}, "spec": {"taints": [taint, {}, 7]}}
+    found = read("kubernetes", json.dumps(node), scheduler="kubernetes", nodes=("a",))
+    assert facts(found) == [
+        "k8s.condition kind=Node name=a type=Taint status=NoExecute "
+        "reason=node.kubernetes.io/unreachable"
+    ]
+
+
 def test_an_event_spans_from_its_first_to_its_last_sighting():
     event = {
         "kind": "Event", "apiVersion": "v1", "type": "Warning", "reason": "BackOff", "count": 4,
