@@ -8,12 +8,15 @@ from functions.collect.pace import collect_rarely
 
 _COMMANDS = {
     "attribute": "rootrank.commands.attribute",
+    "backfill": "rootrank.commands.backfill",
     "collect": "rootrank.commands.collect",
     "connectors": "rootrank.commands.connectors",
     "dashboard": "rootrank.commands.dashboard",
+    "delete": "rootrank.commands.delete",
     "explain": "rootrank.commands.explain",
     "list": "rootrank.commands.results",
     "nodes": "rootrank.commands.tallies",
+    "replay": "rootrank.commands.replay",
     "rules": "rootrank.commands.rules",
     "run": "rootrank.commands.run",
     "serve": "rootrank.commands.serve",

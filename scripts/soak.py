@@ -32,6 +32,7 @@ class Outcome:
     attempts: int
     failed: int
     seconds: float
+    repeated: int = 0
     problems: list[str] = field(default_factory=list)
 
 
@@ -71,12 +72,13 @@ def soak(stack: Stack, events: int, *, seed: int = 1, copies: int = 2) -> Outcom
     outcome = Outcome(len(scoped), len(failed), 0.0)
     if len(scoped) != events:
         outcome.problems.append(f"{events} events made {len(scoped)} different attempts")
-    _look(stack, set(scoped), failed, outcome.problems)
+    outcome.repeated = _look(stack, set(scoped), failed, outcome.problems)
     outcome.seconds = time.monotonic() - began
     return outcome
 
 
-def _look(stack: Stack, attempts: set[str], failed: set[str], problems: list[str]) -> None:
+def _look(stack: Stack, attempts: set[str], failed: set[str], problems: list[str]) -> int:
+    """Add what is wrong to `problems`; returns how many messages repeated one sent before."""
     rows: dict[str, list[str]] = {}
     pages = stack.client("dynamodb").get_paginator("scan")
     for page in pages.paginate(TableName=stack.resources.table):
@@ -91,7 +93,8 @@ def _look(stack: Stack, attempts: set[str], failed: set[str], problems: list[str
         if len(revisions) != 1:
             problems.append(f"{key}: {len(revisions)} revisions")
     # Messages come at least once; what tells a second verdict is a second revision.
-    told = {(m["body"]["attempt_key"], m["body"]["revision"]) for m in stack.messages()}
+    messages = stack.messages()
+    told = {(m["body"]["attempt_key"], m["body"]["revision"]) for m in messages}
     _differ(problems, "announced", {key for key, _ in told}, failed)
     if len(told) != len(failed):
         problems.append(f"{len(told)} revisions announced for {len(failed)} attempts")
@@ -99,6 +102,7 @@ def _look(stack: Stack, attempts: set[str], failed: set[str], problems: list[str
     if dead:
         problems.append(f"{len(dead)} events in the dead-letter queue")
     problems += [f"execution {name} failed" for name in stack.failed]
+    return len(messages) - len(told)
 
 
 def _differ(problems: list[str], what: str, found: set[str], wanted: set[str]) -> None:
@@ -153,7 +157,8 @@ def main() -> int:
         outcome = soak(stack, options.events, seed=options.seed, copies=options.copies)
     print(
         f"{options.events} events x {options.copies}, seed {options.seed}: {outcome.attempts} "
-        f"attempts, {outcome.failed} verdicts, {outcome.seconds:.0f} s"
+        f"attempts, {outcome.failed} verdicts, {outcome.repeated} messages repeated, "
+        f"{outcome.seconds:.0f} s"
     )
     for problem in outcome.problems:
         print(f"PROBLEM {problem}")

@@ -109,7 +109,7 @@ class Running:
                 collected = collect_item(
                     task.item,
                     workload=workload_of(task.item, plan),
-                    connector=self._connector(task.item),
+                    connector=self.connector_of(task.item),
                     collecting=collecting,
                 )
         except SourceFullError as error:
@@ -139,7 +139,8 @@ class Running:
         left_us = to_us(parse_rfc3339(item.deadline_at)) - to_us(self.now())
         return max(0.0, left_us / 1_000_000)
 
-    def _connector(self, item: PlanItem) -> Connector | None:
+    def connector_of(self, item: PlanItem) -> Connector | None:
+        """Return what reads an item; None where nothing of that name is known."""
         if item.connector == STATIC:
             return _Deferred(self.store)
         if item.connector == RECORD:

@@ -225,6 +225,24 @@ def open_empty_storage(folder: Path) -> Iterator[Resources]:
         yield _deploy(STORAGE_TYPES)
 
 
+@contextmanager
+def open_editable(folder: Path) -> Iterator[Resources]:
+    """Stand up table and bucket over the state folder; what is deleted is gone on disk too."""
+    if not (folder / "table.jsonl").is_file():
+        raise state.StateError(f"{folder}: holds no results yet; `rootrank run EVENT.json` first")
+    with (
+        (folder / "functions.jsonl").open("a", encoding="utf-8") as log,
+        emulated_aws(log, lambda _invocation: None),
+        state.locked(folder),
+    ):
+        resources = _deploy(STORAGE_TYPES)
+        state.load_objects(folder, resources.bucket)
+        state.load_items(folder, resources.table)
+        yield resources
+        state.forget_objects(folder, resources.bucket)
+        state.save_items(folder, resources.table)
+
+
 def _load(stack: Stack) -> None:
     names = stack.resources
     state.load_objects(stack.folder, names.bucket)

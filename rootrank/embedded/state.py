@@ -70,6 +70,19 @@ def save_objects(folder: Path, bucket: str) -> None:
             path.write_bytes(body)
 
 
+def forget_objects(folder: Path, bucket: str) -> None:
+    """Remove the files of objects that are no longer in the bucket."""
+    pages = boto3.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    kept = {entry["Key"] for page in pages for entry in page.get("Contents", [])}
+    root = folder / "s3"
+    for path in sorted(root.rglob("*"), reverse=True):
+        if path.is_dir():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.relative_to(root).as_posix() not in kept:
+            path.unlink()
+
+
 def load_items(folder: Path, table: str) -> None:
     """Put every stored item into the table."""
     dynamodb = boto3.client("dynamodb")
