@@ -18,7 +18,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyPe
 
 from connectors.protocol import ConnectorError, TransientError
 from functions.service.access import CallerUnknownError, RightMissingError, caller_of
-from functions.service.openapi import methods_of
+from functions.service.openapi import methods_of, query_names
 from functions.service.problems import FieldError, ProblemError, missing, respond
 from functions.service.routes import build_app
 from functions.service.service import Service
@@ -78,6 +78,7 @@ def _sound_body(event: Mapping[str, Any], path: str) -> dict[str, Any]:
     method = str(http.get("method") or "GET").upper()
     if method not in methods_of(path):
         _no_route(method, path)
+    _check_query(event, query_names(method, path))
     if method not in _WITH_BODY:
         return {"body": None, "isBase64Encoded": False}
     headers = {str(k).lower(): str(v) for k, v in (event.get("headers") or {}).items()}
@@ -89,9 +90,7 @@ def _sound_body(event: Mapping[str, Any], path: str) -> dict[str, Any]:
             f"Content-Type is {headers.get('content-type', 'missing')!r}",
             "send JSON in UTF-8 with Content-Type: application/json",
         )
-    text = _text(event)
-    _check_object(text)
-    return {"body": text, "isBase64Encoded": False}
+    return {"body": json.dumps(_object(_text(event))), "isBase64Encoded": False}
 
 
 def _no_route(method: str, path: str) -> NoReturn:
@@ -104,6 +103,19 @@ def _no_route(method: str, path: str) -> NoReturn:
         f"use {', '.join(allowed)}",
         headers={"Allow": ", ".join(allowed)},
     )
+
+
+def _check_query(event: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Refuse what no parameter takes: a filter with a slip of the pen would find everything."""
+    given = set(event.get("queryStringParameters") or {})
+    unknown = sorted(given - known)
+    if unknown:
+        raise ProblemError(
+            400,
+            "the query has parameters that this resource does not take",
+            f"use {', '.join(sorted(known)) or 'none'}",
+            errors=[FieldError(where=f"query.{name[:64]}", why="unknown") for name in unknown],
+        )
 
 
 def _text(event: Mapping[str, Any]) -> str:
@@ -123,31 +135,34 @@ def _text(event: Mapping[str, Any]) -> str:
         raise ProblemError(400, "the body is not UTF-8", "send JSON in UTF-8") from error
 
 
-def _check_object(text: str) -> None:
+def _object(text: str) -> dict[str, Any]:
+    """Return the body's object. A whole number may be spelled `1.0`, as JSON allows."""
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_float=_no_float)
+        value = json.loads(text, parse_constant=_no_constant, parse_float=_number)
         depth = _depth(value)
         # A lone half of a surrogate pair is JSON, and no text.
         json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, OverflowError) as error:
         raise ProblemError(
             400,
             "the body is no JSON that this service reads",
-            "send one JSON object in UTF-8, numbers whole and text without lone surrogates",
+            "send one JSON object in UTF-8, without lone surrogates",
             errors=[FieldError(where="body", why=str(error)[:300])],
         ) from error
     if not isinstance(value, dict) or depth > _MAX_DEPTH:
         raise ProblemError(
             400, "the body is no JSON object", "send the object that the API describes"
         )
+    return value
 
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-def _no_float(digits: str) -> NoReturn:
-    raise ValueError(f"{digits[:40]}: every number of this API is whole")
+def _number(digits: str) -> int | float:
+    number = float(digits)
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
 def _depth(value: Any) -> int:

@@ -57,7 +57,10 @@ def document() -> dict[str, Any]:
     made["components"]["securitySchemes"]["iam"] = _IAM
     made["security"] = [{"iam": []}, {"jwt": []}]
     for operation in _operations(made):
-        operation["responses"].pop("422", None) if _is_default(operation) else None
+        if _is_default(operation):
+            del operation["responses"]["422"]
+        for parameter in operation.get("parameters", ()):
+            parameter["schema"] = _present(parameter["schema"])
     for name in _UNUSED:
         made["components"]["schemas"].pop(name, None)
     return made
@@ -72,12 +75,29 @@ def _is_default(operation: dict[str, Any]) -> bool:
     return "HTTPValidationError" in json.dumps(operation["responses"].get("422", {}))
 
 
+def _present(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a parameter's schema as of one that is given: absent is not null in a URL."""
+    options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(options) != 1:
+        return schema
+    return {**{key: each for key, each in schema.items() if key != "anyOf"}, **options[0]}
+
+
 def methods_of(path: str) -> tuple[str, ...]:
     """Return the methods that a path has, none where there is no such path."""
     for template, operations in document()["paths"].items():
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
             return tuple(sorted(method.upper() for method in operations))
     return ()
+
+
+def query_names(method: str, path: str) -> frozenset[str]:
+    """Return the query parameters that an operation has."""
+    for template, operations in document()["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
+            parameters = operations.get(method.lower(), {}).get("parameters", ())
+            return frozenset(each["name"] for each in parameters if each["in"] == "query")
+    return frozenset()
 
 
 def text() -> str:

@@ -46,6 +46,7 @@ class Recovery:
     put_event: PutEvent
     clock: Callable[[], float]
     sleep: Callable[[float], None]
+    max_wait_ms: int = MAX_WAIT_MS
 
     def answer(
         self,
@@ -57,7 +58,7 @@ class Recovery:
         open_session: Callable[[SessionRequest], str],
     ) -> RecoveryAnswer:
         """Open or continue a session, have evidence collected, and answer in time."""
-        deadline = self.clock() + min(request.timeout_ms, MAX_WAIT_MS) / 1000 - _MARGIN_S
+        deadline = self.clock() + min(request.timeout_ms, self.max_wait_ms) / 1000 - _MARGIN_S
         name = request.continue_session
         if name is None:
             name = open_session(opening(request))

@@ -54,7 +54,7 @@ class ResultDesk:
             page = self.results.page(selection, limit=limit, cursor=cursor)
         except CursorError as error:
             raise ProblemError(
-                400,
+                422,
                 "the cursor is none that this service gave out",
                 "begin without a cursor",
                 errors=[FieldError(where="query.cursor", why=str(error))],

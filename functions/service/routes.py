@@ -65,7 +65,6 @@ def build_app(service: Service) -> APIGatewayHttpResolver:
     app = APIGatewayHttpResolver(
         enable_validation=True,
         serializer=lambda body: canonical_json(body).decode(),
-        response_validation_error_http_code=500,
     )
     _session_routes(app, service)
     _feeding_routes(app, service)
@@ -248,7 +247,7 @@ def _result_routes(app: APIGatewayHttpResolver, service: Service) -> None:
         tags=["results"],
         summary="Stored results, newest first",
         operation_id="listResults",
-        responses=_responses({200: "A page of results"}, ResultPage),
+        responses=_responses({200: "A page of results"}, ResultPage, 422),
     )
     def list_results(  # noqa: PLR0917  these are query parameters, given by name
         cluster: Annotated[Word | None, Query()] = None,

@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -133,4 +133,6 @@ def open_api(folder: Path) -> Iterator[Api]:
             access=json.dumps(ACCESS),
             exclusive=lambda: ONE_AT_A_TIME,
         )
-        yield Api(stack, Front(service), uploads)
+        # A controller's patience: tests have less of it.
+        recovery = replace(service.recovery, max_wait_ms=1500)
+        yield Api(stack, Front(replace(service, recovery=recovery)), uploads)
