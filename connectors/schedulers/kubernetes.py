@@ -108,14 +108,20 @@ class _Seen:
         return _document(own)
 
     def jobs(self) -> bytes:
-        """Return the job's objects of every kind that the server has."""
+        """Return the job's objects of every kind that the server has and we may list."""
         found: list[dict[str, Any]] = []
+        refusal: SourceRefusedError | None = None
         for kind in JOB_KINDS:
             try:
                 listed = self.api.list_items(kind, self.namespace).items
             except SourceAbsentError:
                 continue
+            except SourceRefusedError as error:
+                refusal = error
+                continue
             found += [each for each in listed if job_name_of(each) in self._names()]
+        if refusal is not None and not found:
+            raise refusal
         return _document(found)
 
     def nodes(self) -> bytes:

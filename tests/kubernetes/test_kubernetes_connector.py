@@ -273,3 +273,37 @@ def test_what_runs_or_is_unknown_has_no_end():
 )
 def test_each_kind_of_job_tells_its_end(kind, status, state):
     assert end_of({"kind": kind, "metadata": {}, "status": status}).state == state
+
+
+def test_a_small_jobs_nodes_are_asked_for_by_name_and_a_large_ones_at_once(server):
+    read(connector(server.url))
+    asked = [path for path in server.seen if "/nodes" in path]
+    assert len(asked) == 1
+    assert "metadata.name%3Dn1" in asked[0]
+    many = WORKLOAD.model_copy(update={"nodes": tuple(f"n{number}" for number in range(9))})
+    item = PlanItem(item_id="i", connector="c", shard="s")
+    found = {
+        each.label.uri: names(json.loads(each.read(10_000_000))["items"])
+        for each in connector(server.url).open_streams(item, many, Collected())
+    }
+    assert found["kubernetes/nodes"] == ["n1", "n2"]
+    assert sum("/nodes" in path for path in server.seen) == 2
+
+
+def test_the_pods_of_a_rayjobs_cluster_are_its_own(server):
+    ray = {"metadata": {"name": "sft", "namespace": "ml"}, "status": {"rayClusterName": "sft-x1"}}
+    server.put("rayjobs", ray)
+    head = {"metadata": {"name": "head", "namespace": "ml", "labels": {"ray.io/cluster": "sft-x1"}}}
+    server.put("pods", head)
+    streams, _, _ = read(connector(server.url))
+    assert "head" in names(streams["kubernetes/pods"])
+    assert [each["kind"] for each in streams["kubernetes/jobs"]] == ["Job", "RayJob"]
+
+
+def test_a_kind_that_may_not_be_listed_loses_no_other_and_no_pods(server):
+    server.faults = [Fault("/rayjobs", "403", 99)]
+    streams, collected, error = read(connector(server.url))
+    assert error is None
+    assert collected.paths_missing == []
+    assert len(streams["kubernetes/pods"]) == 3
+    assert names(streams["kubernetes/jobs"]) == ["sft"]
