@@ -24,7 +24,7 @@ from functions.adapters.results_table import (
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-PAGE_ITEMS: Final = 100
+PAGE_ITEMS: Final = 60
 """Items that one request asks for; an item may have 50 KB and an answer has at most 1 MB."""
 _FIRST: Final = "\x01"
 """Sorts before every key; DynamoDB takes no empty text in a key condition."""
