@@ -11,15 +11,17 @@ from typing import Any, Final
 from engine.extract.formats.sheet import Line, Sheet
 from engine.model.observation import Entity, When
 
-_HCA: Final = re.compile(r"^hca_id:\s{1,8}([\w.-]{1,40})\s*$")
-_PORT: Final = re.compile(r"^\s{1,24}port:\s{1,8}(\d{1,3})\s*$")
+_HCA: Final = re.compile(r"^hca_id:\s{1,8}([\w.-]{1,40})\s{0,8}$")
+_PORT: Final = re.compile(r"^\s{1,24}port:\s{1,8}(\d{1,3})\s{0,8}$")
 _STATE: Final = re.compile(r"^\s{1,32}state:\s{1,12}PORT_([A-Z]{2,12})\b")
 # Settings for eth0:
-_ETHTOOL: Final = re.compile(r"^Settings for ([\w.@-]{1,32}):\s*$")
+_ETHTOOL: Final = re.compile(r"^Settings for ([\w.@-]{1,32}):\s{0,8}$")
 _SETTING: Final = re.compile(r"^\s{1,8}(Speed|Duplex|Link detected): (.{1,60})$")
 # \tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity
-_TOPO_HEAD: Final = re.compile(r"^\s*(?:\x1b\[4m)?\s*GPU0\b.{0,2000}$")
-_TOPO_ROW: Final = re.compile(r"^(GPU\d{1,3})((?:\s+(?:X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS))+)\b")
+_TOPO_HEAD: Final = re.compile(r"^\s{0,16}(?:\x1b\[4m)?\s{0,16}GPU0\b")
+_TOPO_ROW: Final = re.compile(
+    r"^(GPU\d{1,3})((?:\s{1,8}(?:X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS)\b){1,512})"
+)
 _PCI_DEVICE: Final = re.compile(
     r"^([0-9a-fA-F]{4}:)?([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.\d) (.{1,200})$"
 )

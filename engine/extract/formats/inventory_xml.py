@@ -13,12 +13,12 @@ from engine.model.observation import Entity, When
 
 # <gpu id="00000000:07:00.0">
 _GPU: Final = re.compile(
-    r'^\s{0,16}<gpu id="([0-9A-Fa-f]{1,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])">\s*$'
+    r'^\s{0,16}<gpu id="([0-9A-Fa-f]{1,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])">\s{0,8}$'
 )
 # <reset_required>No</reset_required>
-_FIELD: Final = re.compile(r"^\s{0,32}<([a-z][a-z0-9_]{0,60})>([^<>]{0,200})</\1>\s*$")
-_OPEN: Final = re.compile(r"^\s{0,32}<([a-z][a-z0-9_]{0,60})>\s*$")
-_CLOSE: Final = re.compile(r"^\s{0,32}</([a-z][a-z0-9_]{0,60})>\s*$")
+_FIELD: Final = re.compile(r"^\s{0,32}<([a-z][a-z0-9_]{0,60})>([^<>]{0,200})</\1>\s{0,8}$")
+_OPEN: Final = re.compile(r"^\s{0,32}<([a-z][a-z0-9_]{0,60})>\s{0,8}$")
+_CLOSE: Final = re.compile(r"^\s{0,32}</([a-z][a-z0-9_]{0,60})>\s{0,8}$")
 _ROOT: Final = "<nvidia_smi_log>"
 _HEAD_LINES: Final = 20
 _MAX_DEPTH: Final = 32
