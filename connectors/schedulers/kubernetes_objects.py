@@ -173,6 +173,19 @@ def started_at(item: Mapping[str, Any]) -> str | None:
     return start
 
 
+def limit_of(item: Mapping[str, Any]) -> str | None:
+    """Return the job's own time limit in seconds, where its specification gives one."""
+    spec = as_map(item.get("spec"))
+    for given in (
+        spec.get("activeDeadlineSeconds"),
+        as_map(spec.get("runPolicy")).get("activeDeadlineSeconds"),
+        spec.get("maximumExecutionTimeSeconds"),
+    ):
+        if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+            return str(given)
+    return None
+
+
 def admitted_at(item: Mapping[str, Any]) -> str | None:
     """Return when a Workload was admitted, while it is."""
     for condition in items_of(as_map(item.get("status")).get("conditions")):

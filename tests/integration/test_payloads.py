@@ -16,7 +16,7 @@ from connectors.schedulers import parse_event
 from connectors.schedulers.scoped import UnfinishedEventError
 
 EVENTS = Path(__file__).parents[2] / "events"
-WHOLE = sorted(path for path in EVENTS.glob("*.json") if path.name != "pcs-subscription.json")
+WHOLE = sorted(path for path in EVENTS.glob("*.json") if not path.name.startswith("pcs-"))
 BROKEN = sorted(
     path
     for path in (EVENTS / "malformed").glob("*.json")
@@ -77,7 +77,11 @@ def test_a_context_event_of_nothing_in_particular_is_dropped(embedded: Any) -> N
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("pcs-subscription.json", (1, 1)), ("malformed/pcs-no-job.json", (0, 1))],
+    [
+        ("pcs-subscription.json", (1, 1)),
+        ("pcs-control.json", (0, 0)),
+        ("malformed/pcs-no-job.json", (0, 1)),
+    ],
 )
 def test_the_forwarder_puts_completions_on_the_bus(
     embedded: Any, name: str, told: tuple[int, int]

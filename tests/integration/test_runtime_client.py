@@ -159,8 +159,10 @@ def test_the_forwarder_puts_what_pcs_completed() -> None:
     ):
         told = call(runtime, json.loads((EVENTS / "pcs-subscription.json").read_bytes()))
         none = call(runtime, json.loads((EVENTS / "malformed/pcs-no-job.json").read_bytes()))
+        check = call(runtime, json.loads((EVENTS / "pcs-control.json").read_bytes()))
     assert told == {"forwarded": 1, "skipped": 1}
     assert none == {"forwarded": 0, "skipped": 1}
+    assert check == {"forwarded": 0, "skipped": 0}
     assert events[0]["detail"]["workload"]["job_id"] == "77"
 
 
@@ -180,7 +182,7 @@ def test_admission_keeps_context_and_sends_back_what_is_broken() -> None:
 
 WHOLE = sorted(
     path for path in EVENTS.glob("*.json")
-    if path.name != "pcs-subscription.json" and not path.name.startswith("context-")
+    if not path.name.startswith(("pcs-", "context-"))
 )  # fmt: skip
 LIGHT = ("slurm-completed.json",)
 ENDS_NOTHING = ("batch-array-parent.json",)

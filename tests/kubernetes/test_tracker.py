@@ -1,5 +1,6 @@
 """What the watcher makes of what it sees: attempts, placement, ranks, ends and requests."""
 
+import pytest
 import rootrank_watch.tracker
 from apiserver import condition, pod
 from rootrank_watch.tracker import Tracker
@@ -149,6 +150,20 @@ def test_a_jobs_own_limit_is_told_as_such():
     end = condition("Failed", "2026-01-01T01:00:00Z", reason="DeadlineExceeded")
     (detail,) = details(Tracker("c"), ("ADDED", job("sft", end)))
     assert detail["workload"]["state"] == "DeadlineExceeded"
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit"),
+    [
+        ({"activeDeadlineSeconds": 3600}, "3600"),
+        ({"runPolicy": {"activeDeadlineSeconds": 60}}, "60"),
+        ({"maximumExecutionTimeSeconds": 7200}, "7200"),
+        ({"activeDeadlineSeconds": "soon"}, None),
+    ],
+)
+def test_a_time_limit_of_the_specification_is_told(spec, limit):
+    (detail,) = details(Tracker("c"), ("ADDED", {**job("sft", FAILED), "spec": spec}))
+    assert detail["workload"].get("time_limit") == limit
 
 
 def test_pods_of_a_ray_cluster_belong_to_its_job():

@@ -18,6 +18,7 @@ from connectors.schedulers.kubernetes_objects import (
     is_part_of_a_job,
     is_queued_by_kueue,
     job_name_of,
+    limit_of,
     name_of,
     namespace_of,
     requested_signal,
@@ -173,6 +174,7 @@ class Tracker:
             "state": state,
             "start": start,
             "end": end,
+            "time_limit": limit_of(item),
         }
 
     def _is_told(self, name: str) -> bool:
