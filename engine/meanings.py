@@ -1,7 +1,8 @@
 """Meanings that the engine brings itself: scheduler claims and symptoms that it makes.
 
-A rule file that defines one of these ids wins; this table is what keeps a verdict possible when
-the book lacks it.
+A rule file that defines one of these ids wins, and says what the claim means to people and what to
+do about it; this table is what keeps a verdict possible without one. The engine's own findings
+are nowhere else.
 """
 
 from typing import Final
@@ -65,8 +66,6 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
         manifestation="stopped_by_policy",
         terminal="timeout",
         tags=_STOP,
-        explanation="The scheduler ended the job when its time limit was reached.",
-        actions=(Action("extend_time_limit", "job", "the job was still making progress"),),
     ),
     _meaning(
         "sched_deadline",
@@ -77,8 +76,6 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
         manifestation="stopped_by_policy",
         terminal="timeout",
         tags=_STOP,
-        explanation="The scheduler ended the job because its deadline could not be met.",
-        actions=(Action("fix_configuration", "job", "the deadline could not be met"),),
     ),
     _meaning(
         "sched_cancelled",
@@ -89,8 +86,6 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
         manifestation="stopped_by_policy",
         terminal="cancelled",
         tags=_STOP,
-        explanation="The scheduler records a cancellation.",
-        actions=(Action("none", "job", "the stop was asked for"),),
     ),
     _meaning(
         "sched_preempted",
@@ -101,8 +96,6 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
         manifestation="stopped_by_policy",
         terminal="preempted",
         tags=_STOP,
-        explanation="The scheduler took the job's resources for another job.",
-        actions=(Action("retry", "job", "preemption is policy, not a fault"),),
     ),
     _meaning(
         "sched_evicted",
@@ -114,8 +107,6 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
         alone="probable",
         terminal="evicted",
         tags=_STOP,
-        explanation="The platform removed the job's pods.",
-        actions=(Action("collect_more_evidence", "job", "find out why it was evicted"),),
     ),
     _meaning(
         "sched_node_fail",
@@ -130,11 +121,6 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
         terminal="node_fail",
         accuses=True,
         tags=("node_loss",),
-        explanation="The scheduler lost a node of the job and ended it.",
-        actions=(
-            Action("drain_node", "node", "the scheduler lost this node"),
-            Action("retry_excluding_nodes", "job", "the rest of the nodes are not accused"),
-        ),
     ),
     _meaning(
         "sched_boot_fail",
@@ -149,8 +135,6 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
         terminal="not_started",
         accuses=True,
         tags=("node_loss",),
-        explanation="The scheduler could not bring up a node for the job.",
-        actions=(Action("retry", "job", "another node may boot"),),
     ),
     _meaning(
         "sched_out_of_memory",
@@ -161,8 +145,6 @@ _TABLE: Final[tuple[SymptomDef, ...]] = (
         entity="job",
         terminal="out_of_memory",
         tags=("host_oom", "process_killed"),
-        explanation="The scheduler records that the job exceeded its memory.",
-        actions=(Action("raise_memory_limit", "job", "the memory limit was reached"),),
     ),
     _meaning(
         "sched_failed",
