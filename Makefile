@@ -45,13 +45,15 @@ bench: $(READY) ## speed and memory against a peer, in one run
 
 soak: $(READY) ## seeded duplicate, reordering and fault runs on the embedded AWS
 	@$(BIN)/python scripts/soak.py
+	@$(BIN)/python scripts/service_soak.py
 
 build: $(READY) ## the deployable artifact (needs the SAM command line)
 	@command -v sam >/dev/null || { echo "sam is not installed: pip install aws-sam-cli (in a venv of its own)" >&2; exit 1; }
 	@sam build
 
-schemas: $(READY) ## write events/schemas/ from the models
+schemas: $(READY) ## write events/schemas/ and docs/openapi.json from the models
 	@$(BIN)/python -m engine.model.schemas events/schemas
+	@$(BIN)/python -m functions.service.openapi docs/openapi.json
 
 lock: $(READY) ## refresh requirements.lock
 	@$(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --extra embedded --extra dev -o requirements.lock pyproject.toml

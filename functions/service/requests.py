@@ -5,7 +5,7 @@ The OpenAPI document is generated from these models, so every limit here is publ
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from engine.model.vocabulary import (
     DetectionSignal,
@@ -59,6 +59,7 @@ Time = Annotated[
         examples=["2026-01-31T12:00:00Z"],
         description="RFC 3339, with its offset.",
     ),
+    AfterValidator(str.upper),
 ]
 
 

@@ -283,18 +283,18 @@ def _event(given: dict[str, Any], signal: str | None) -> ScopedEvent:
 
 def _described(stream: StreamBody) -> EvidenceSource:
     given = stream.model_dump(exclude_unset=True, exclude_none=True)
-    for name in ("boot_time", "captured_at"):
-        if name in given:
-            given[name] = parse_rfc3339(given[name])
     given["node"] = sorted(set(given.get("node", ())))
     given["rank"] = sorted(set(given.get("rank", ())))
     try:
+        for name in ("boot_time", "captured_at"):
+            if name in given:
+                given[name] = parse_rfc3339(given[name])
         return EvidenceSource.model_validate(given)
     except ValueError as error:
         raise ProblemError(
             422,
             "the stream cannot be as described",
-            "give an IANA time zone or an offset such as +02:00",
+            "give times that exist, and an IANA time zone or an offset such as +02:00",
             errors=[FieldError(where="body.stream", why=str(error)[:500])],
         ) from error
 
