@@ -129,7 +129,11 @@ def _read_streams(
                 redactor=using.redactor,
                 max_bytes=left,
             )
-            progress.take(extract_stream(stream.read, stream.label, context), stream.label.uri)
+            timed = _Timed(stream, using.is_out_of_time)
+            progress.take(extract_stream(timed.read, stream.label, context), stream.label.uri)
+            if timed.was_cut:
+                progress.cursor = stream.label.uri
+                return
         except TransientError as error:
             if using.is_patient:
                 raise
@@ -138,6 +142,22 @@ def _read_streams(
             progress.failures.append(f"{stream.label.uri}: {_told(error)}")
         finally:
             stream.close()
+
+
+@dataclass(slots=True)
+class _Timed:
+    """A stream that ends when the time does: what was read of it is kept, and told as partial."""
+
+    stream: ByteStream
+    is_out_of_time: Callable[[], bool]
+    was_cut: bool = False
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes, none once the time is up."""
+        if self.is_out_of_time():
+            self.was_cut = True
+            return b""
+        return self.stream.read(size)
 
 
 def _isolated(

@@ -129,14 +129,24 @@ def test_streams_without_a_byte_are_empty():
 
 
 def test_out_of_time_the_cursor_names_the_first_stream_left():
-    answers = iter([False, True, True])
+    first = stream("a", b"Kernel panic\n")
     result = collect(
-        stream("a", b"Kernel panic\n"), stream("b", b"x\n"), stream("c", b"x\n"),
-        is_out_of_time=lambda: next(answers),
-    )  # fmt: skip
+        first, stream("b", b"x\n"), stream("c", b"x\n"), is_out_of_time=lambda: first.closed
+    )
     assert result.report.cursor == "b"
     assert result.report.status == "partial"
     assert len(result.observations) == 1
+
+
+def test_out_of_time_inside_a_stream_what_was_read_of_it_is_kept():
+    """A log of ten gigabytes outlasts any function: it must not take the item with it."""
+    endless = stream("a", b"Kernel panic\n", *[b"x\n"] * 1000)
+    result = collect(endless, stream("b", b"x\n"), is_out_of_time=lambda: len(endless.pieces) < 500)
+    assert result.report.cursor == "a"
+    assert result.report.status == "partial"
+    assert result.report.reason == "out of budget before a"
+    assert len(result.observations) == 1
+    assert 500 <= result.report.lines <= 502
 
 
 def test_out_of_bytes_a_stream_is_cut_and_the_rest_is_left():
