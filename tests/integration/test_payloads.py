@@ -14,6 +14,7 @@ import pytest
 
 from connectors.schedulers import parse_event
 from connectors.schedulers.scoped import UnfinishedEventError
+from events.queued import queued
 
 EVENTS = Path(__file__).parents[2] / "events"
 WHOLE = sorted(path for path in EVENTS.glob("*.json") if not path.name.startswith("pcs-"))
@@ -27,18 +28,13 @@ BUNDLE_KEYS = ("bundle_uri",)
 
 def admit(embedded: Any, body: str) -> dict[str, Any]:
     """Call the admitting function as SQS does, and return what it says."""
-    record = {
-        "messageId": "m-1", "receiptHandle": "r", "body": body, "attributes": {},
-        "messageAttributes": {}, "md5OfBody": "", "eventSource": "aws:sqs",
-        "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:q", "awsRegion": "us-east-1",
-    }  # fmt: skip
     (function,) = [
         each["FunctionName"]
         for each in embedded.stack.client("lambda").list_functions()["Functions"]
         if "Admit" in each["FunctionName"]
     ]
     answer = embedded.stack.client("lambda").invoke(
-        FunctionName=function, Payload=json.dumps({"Records": [record]})
+        FunctionName=function, Payload=json.dumps(queued(body))
     )
     assert "FunctionError" not in answer
     return dict(json.loads(answer["Payload"].read()))
@@ -67,7 +63,7 @@ def test_a_broken_payload_goes_back_alone(embedded: Any, path: Path) -> None:
         return
     except Exception:  # noqa: BLE001  whatever is wrong with it, the queue keeps it
         pass
-    assert admit(embedded, body) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}
+    assert admit(embedded, body) == {"batchItemFailures": [{"itemIdentifier": "m-0"}]}
 
 
 def test_a_context_event_of_nothing_in_particular_is_dropped(embedded: Any) -> None:

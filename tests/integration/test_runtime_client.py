@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from events.queued import queued
 from rootrank.embedded.gateway import open_gateway
 
 ROOT = Path(__file__).parents[2]
@@ -138,17 +139,6 @@ def call(runtime: Runtime, event: Any) -> Any:
     kind, answer = runtime.answers.get(timeout=60)
     assert kind == "response", answer
     return answer
-
-
-def queued(*bodies: str) -> dict[str, Any]:
-    return {
-        "Records": [
-            {"messageId": f"m-{number}", "receiptHandle": "r", "body": body, "attributes": {},
-             "messageAttributes": {}, "md5OfBody": "", "eventSource": "aws:sqs",
-             "eventSourceARN": "arn:aws:sqs:us-east-1:1:q", "awsRegion": "us-east-1"}
-            for number, body in enumerate(bodies)
-        ]
-    }  # fmt: skip
 
 
 def test_the_forwarder_puts_what_pcs_completed() -> None:
