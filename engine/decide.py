@@ -200,10 +200,7 @@ class Decider:
         return _merge_same_subject(rivals)
 
     def _earliest(self, rivals: list[Cause]) -> list[Cause]:
-        """Keep the cause that surely began before every other one, if there is such a one."""
-        for cause in rivals:
-            if all(other is cause or surely_before(cause.head, other.head) for other in rivals):
-                return [cause]
+        """Leave out what surely began after another one, unless nothing is left then."""
         late = [
             cause
             for cause in rivals

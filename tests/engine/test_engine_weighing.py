@@ -195,6 +195,20 @@ def test_a_fault_above_the_line_of_a_cancel_counts_where_peers_had_suffered_from
     assert symptoms(found) == (["unclear"] if outranks else [end.symptom])
 
 
+def test_of_a_fault_on_two_ranks_before_a_cancel_both_stand_above_the_line_and_one_was_felt():
+    end = stop("cancelled")
+    mark = ep("slurm_step_ended", None, role="marker", tier=7, line=50)
+    peer = ep("peer", None, role="secondary", tier=6, trust="workload", rank=3)
+    above, second, below = broken(10), broken(12), broken(99)
+
+    def told(*faults: Episode) -> list[str]:
+        return symptoms(decided(*faults, peer, end, mark, edges=((faults[0], peer),),
+                                state="cancelled", ended=mark, progress=steps(60)))  # fmt: skip
+
+    assert told(above, second) == ["unclear"]
+    assert told(above, below) == [end.symptom]
+
+
 # --- a stop that hides a hang ---------------------------------------------------------------
 
 
@@ -299,6 +313,22 @@ def test_a_fault_that_was_also_there_before_the_error_is_not_later():
     assert len(found.causes[0].episodes) == 2
 
 
+def test_an_error_on_two_ranks_goes_before_a_later_fault_if_one_of_them_explains_something():
+    errors = [raised(15), raised(15, rank=4)]
+    late = lost(30)
+    peer = ep("peer", 16, role="secondary", tier=6, trust="workload", rank=3)
+    hit = ep("hit", 31, role="secondary", tier=6, trust="workload", rank=2)
+    edges = ((errors[0], peer), (late, hit))
+    assert symptoms(decided(*errors, peer, late, hit, edges=edges)) == ["raised"]
+
+
+def test_a_later_word_of_the_node_in_the_same_tier_is_not_out_of_time():
+    told = raised(30, domain="framework")
+    own = ep("own", 31, domain="framework", tier=3, trust="platform", rank=1)
+    own.observations[0] = seen("own", 31, source="scheduler")
+    assert symptoms(decided(told, own)) == ["own"]
+
+
 # --- rivals ---------------------------------------------------------------------------------
 
 
@@ -308,6 +338,18 @@ def undated(symptom: str, **more: Any) -> Episode:
 
 def test_of_explicit_errors_the_better_tied_one_is_the_cause():
     assert symptoms(decided(undated("a", rank=1), undated("b", rank=2), first=(2,))) == ["b"]
+
+
+def test_of_explicit_errors_the_better_tied_one_goes_before_the_earlier_one():
+    one, other = raised(30), ep("b", 31, domain="data", tier=3, trust="workload", rank=2)
+    assert symptoms(decided(one, other, first=(2,))) == ["b"]
+
+
+def test_of_physical_faults_the_earlier_one_goes_before_the_better_tied_one():
+    one, other = lost(30), ep("b", 31, domain="pcie", tier=1, node="n2")
+    hits = [ep("hit", 32, role="secondary", tier=6, trust="workload", rank=n) for n in (1, 2)]
+    edges = ((one, hits[0]), (other, hits[1]))
+    assert symptoms(decided(one, other, *hits, edges=edges, first=(2,))) == ["lost"]
 
 
 def test_of_equal_errors_in_two_domains_none_is_chosen_and_the_domain_stays_open():
