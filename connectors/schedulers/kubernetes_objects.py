@@ -45,6 +45,10 @@ _ENDS: Final = {
 }  # fmt: skip
 _DEADLINE: Final = "DeadlineExceeded"
 """The reason of a Job, or of what is made of Jobs, that ran into its own limit."""
+_OVERTIME: Final = "MaximumExecutionTimeExceeded"
+"""Kueue's own limit; its reason is DeactivatedDueTo... of that."""
+_REPLACED: Final = "WorkloadSliceReplaced"
+"""An elastic job goes on as another Workload: nothing ended."""
 _RAY_ENDS: Final = {"SUCCEEDED": "Succeeded", "FAILED": "Failed", "STOPPED": "Stopped"}
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _MAX_TEXT: Final = 4096
@@ -135,6 +139,8 @@ def _workload_end(status: Mapping[str, Any]) -> End | None:
     finished = conditions.get("Finished", {})
     if finished.get("status") == "True":
         reason = str(finished.get("reason") or "")
+        if reason == _REPLACED:
+            return None
         # Before v0.6 the reason was JobFinished, whatever became of the job.
         message = str(finished.get("message") or "")
         is_failed = reason == "Failed" or "fail" in message.lower()
@@ -148,8 +154,10 @@ def _workload_end(status: Mapping[str, Any]) -> End | None:
     if evicted.get("status") == "True":
         # The eviction turns Admitted to False: its time is then the end, and the start is gone.
         is_over = admitted.get("status") != "True"
+        reason = str(evicted.get("reason") or "")
         return End(
-            "Evicted", str(evicted.get("reason") or ""), str(evicted.get("message") or ""),
+            _OVERTIME if reason.endswith(_OVERTIME) else "Evicted",
+            reason, str(evicted.get("message") or ""),
             None if is_over else start, _text(evicted.get("lastTransitionTime")),
         )  # fmt: skip
     return None

@@ -255,6 +255,17 @@ def test_a_preempted_workload_is_an_ended_attempt():
     assert (end.state, end.reason, end.start) == ("Evicted", "Preempted", None)
 
 
+def test_a_workload_beyond_kueues_own_limit_says_so():
+    reason = "DeactivatedDueToMaximumExecutionTimeExceeded"
+    end = end_of(workload(condition("Evicted", "2026-01-01T01:00:00Z", reason=reason)))
+    assert (end.state, end.reason) == ("MaximumExecutionTimeExceeded", reason)
+
+
+def test_a_slice_of_an_elastic_job_that_was_replaced_ended_nothing():
+    end = condition("Finished", "2026-01-01T01:00:00Z", reason="WorkloadSliceReplaced")
+    assert end_of(workload(end)) is None
+
+
 def test_what_runs_or_is_unknown_has_no_end():
     assert end_of(workload(condition("Admitted", "2026-01-01T00:00:00Z"))) is None
     assert end_of({"kind": "Deployment", "status": {"conditions": []}}) is None
