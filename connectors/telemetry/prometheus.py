@@ -49,6 +49,9 @@ NODES_A_QUERY: Final = 200
 """Node names in one request, so that the address stays below what proxies take (8 KiB)."""
 _HOST_LABELS: Final = ("Hostname", "hostname", "node", "nodename", "kubernetes_node", "host")
 """Labels that readers take for the host; of the same machine they may hold another of its names."""
+WHOLE_NODE_SECONDS: Final = 64 * 6 * 3600
+"""Up to 64 nodes for six hours all samples come; beyond, only where a rule can fire."""
+TAIL_S: Final = 300
 _SHORTEST_S: Final = 60
 _MAX_TOLD: Final = 20
 
@@ -219,25 +222,56 @@ class _Reading:
         settings = self.connector.settings
         some = self.nodes[number * NODES_A_QUERY : (number + 1) * NODES_A_QUERY]
         label = settings.labels.get(query.node_label, query.node_label)
-        equal = {
-            settings.labels.get(key, key): settings.values.get(key, {}).get(value, value)
-            for key, value in query.labels.items()
-        }
-        chosen = selector(
-            [query.metric],
-            equal={**equal, **settings.matchers},
-            node_label=label,
-            nodes=some,
-            suffix=settings.node_suffix,
-        )
         results: list[Any] = []
-        for stretch in stretches(self.start_s, self.end_s, raw_s=settings.raw_seconds):
-            results += self._ask(chosen, stretch)
+        for nodes, start_s in self._wanted(query, label, some):
+            chosen = self._chosen(query, label, nodes)
+            for stretch in stretches(start_s, self.end_s, raw_s=settings.raw_seconds):
+                results += self._ask(chosen, stretch)
         found = [self._named(each, query, label) for each in results]
         lines = sample_lines(found, {})
         if lines:
             self.seen_metrics.add(query.metric)
         return "".join(f"{line}\n" for each in lines.values() for line in each).encode()
+
+    def _chosen(self, query: MetricQuery, label: str, nodes: Sequence[str]) -> str:
+        settings = self.connector.settings
+        equal = {
+            settings.labels.get(key, key): settings.values.get(key, {}).get(value, value)
+            for key, value in query.labels.items()
+        }
+        return selector(
+            [query.metric],
+            equal={**equal, **settings.matchers},
+            node_label=label,
+            nodes=nodes,
+            suffix=settings.node_suffix,
+        )
+
+    def _wanted(
+        self, query: MetricQuery, label: str, nodes: Sequence[str]
+    ) -> list[tuple[Sequence[str], int]]:
+        """Return which nodes are asked for from when: all of them whole where that is little.
+
+        Else the server says first on which series a rule can fire. Of the other nodes the last
+        minutes are enough, to see that they were looked at.
+        """
+        length = self.end_s - self.start_s
+        is_little = len(self.nodes) * length <= WHOLE_NODE_SECONDS
+        if is_little or not query.screens or length <= TAIL_S:
+            return [(nodes, self.start_s)]
+        series = f"{self._chosen(query, label, nodes)}[{length}s]"
+        suspects: set[str] = set()
+        try:
+            for screen in query.screens:
+                text = screen.replace("$series", series)
+                for each in self.connector._query(self.client, text, self.end_s):
+                    suspects.add(_node_of(str(each.get("metric", {}).get(label, "")), nodes))
+        except AnswerTooLargeError:
+            return [(nodes, self.start_s)]
+        loud = [each for each in nodes if each in suspects]
+        quiet = [each for each in nodes if each not in suspects]
+        wanted = [(loud, self.start_s), (quiet, self.end_s - TAIL_S)]
+        return [(some, start_s) for some, start_s in wanted if some]
 
     def _ask(self, chosen: str, stretch: Stretch) -> list[Any]:
         """Return a stretch's series; one that is too much for the server is asked for in halves."""

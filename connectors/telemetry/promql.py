@@ -18,11 +18,16 @@ _META: Final = re.compile(r"([\\.+*?()|\[\]{}^$])")
 
 
 class MetricQuery(Document):
-    """One metric that rules read: its name, the label that names the node, and fixed labels."""
+    """One metric that rules read: its name, the label that names the node, and fixed labels.
+
+    `screens` are conditions on `$series`, a range selector: no rule fires on a series for which
+    none holds. Empty where a rule compares series with each other.
+    """
 
     metric: str
     node_label: str = "instance"
     labels: dict[str, str] = Field(default={})
+    screens: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)

@@ -24,7 +24,7 @@ from engine.model.plan import Budget, PlanItem, Window
 from engine.model.verdict import EvidenceRequest
 from engine.model.vocabulary import Runner, Source
 from engine.model.workload import Workload
-from engine.rulebook.book import Rulebook
+from engine.rulebook.book import MetricDef, Rulebook
 from engine.rulebook.coarse import coarse_texts
 from engine.rulebook.pushdown import line_texts
 
@@ -36,9 +36,11 @@ _NODE_LABEL: Final = re.compile(r'([A-Za-z_]\w{0,100})=~"\$nodes"')
 def metric_queries(book: Rulebook) -> str:
     """Return what the metric rules read, one query a metric and set of fixed labels, as JSON.
 
-    The label that names the node is the one that the rule's own `promql` uses.
+    The label that names the node is the one that the rule's own `promql` uses. Its `screens` find
+    every series that any of the rules can fire on; without one all series are wanted.
     """
     found: dict[str, dict[str, object]] = {}
+    screens: dict[str, list[str | None]] = {}
     for rule in book.metrics:
         for metric in rule.metrics:
             label = _NODE_LABEL.search(rule.promql)
@@ -47,8 +49,34 @@ def metric_queries(book: Rulebook) -> str:
                 "node_label": label[1] if label else "instance",
                 "labels": dict(sorted(rule.labels.items())),
             }
-            found[json.dumps(query, sort_keys=True)] = query
+            key = json.dumps(query, sort_keys=True)
+            found[key] = query
+            screens.setdefault(key, []).append(screen_of(rule))
+    for key, query in found.items():
+        made = {each for each in screens[key] if each is not None}
+        if None not in screens[key]:
+            query["screens"] = sorted(made)
     return json.dumps([found[key] for key in sorted(found)], sort_keys=True)
+
+
+def screen_of(rule: MetricDef) -> str | None:
+    """Return a PromQL condition on `$series` that holds wherever the rule can fire.
+
+    None where a rule compares a series with others: then all are wanted.
+    """
+    match rule.detector:
+        case "above":
+            return f"max_over_time($series) > {rule.threshold or '0'}"
+        case "below":
+            return f"min_over_time($series) < {rule.threshold or '0'}"
+        case "value_in":
+            return f"max_over_time($series) >= {min(rule.values, key=float)}"
+        case "bits":
+            mask = int(rule.mask or "0", 0)
+            return f"max_over_time($series) >= {mask & -mask}"
+        case "increase":
+            return "changes($series) > 0"
+    return None
 
 
 def telemetry_items(

@@ -10,12 +10,13 @@ from prometheus_server import BASE, Prometheus, free_port, series
 
 from connectors.registry import Outside, build_connectors
 from connectors.site import read_site
+from connectors.telemetry.promql import read_queries
 from engine.model.plan import Budget
 from engine.model.workload import Workload
 from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.collect.collection import Collecting, collect_item
 from functions.scope.planning import windows_of
-from functions.scope.telemetry import telemetry_items
+from functions.scope.telemetry import metric_queries, telemetry_items
 
 pytestmark = pytest.mark.system("prometheus")
 
@@ -181,6 +182,29 @@ def test_a_long_run_is_asked_for_in_coarse_steps_and_its_end_in_samples(server, 
     coarse = collect(server, collecting, more="      raw_seconds: 300\n")
     assert seen(coarse) == seen(raw)
     assert coarse.report.lines < raw.report.lines
+
+
+def test_a_large_job_is_asked_where_a_rule_can_fire_and_the_rest_is_looked_at(
+    server, collecting, monkeypatch
+):
+    whole = collect(server, collecting)
+    monkeypatch.setattr("connectors.telemetry.prometheus.WHOLE_NODE_SECONDS", 0)
+    screened = collect(server, collecting)
+    assert facts_of(screened) == facts_of(whole)
+    assert screened.report.lines < whole.report.lines
+    assert screened.report.paths_missing == whole.report.paths_missing
+    assert {each.node for each in screened.summaries} == {each.node for each in whole.summaries}
+
+
+def facts_of(found):
+    return [(each.symptom, each.entity, each.when, each.fields) for each in found.observations]
+
+
+def test_no_series_that_a_rule_fires_on_is_screened_out(server, collecting):
+    queries = {each.metric: each for each in read_queries(metric_queries(collecting.book))}
+    fired = {each.fields["metric"] for each in collect(server, collecting).observations}
+    assert len(fired) == 6
+    assert all(queries[metric].screens for metric in fired)
 
 
 def test_a_spent_budget_leaves_a_cursor_and_says_partial(server, collecting):
