@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test check lint types bench soak build clean accuracy lab schemas lock
+.PHONY: help demo test deployment check lint types bench bench-connectors soak build clean accuracy lab schemas lock
 
 help: ## show what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ demo: $(READY) ## one real failure through the whole pipeline on the embedded AW
 
 test: $(READY) ## all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile tests
+
+deployment: $(READY) ## sam build, sam deploy to an emulator on loopback, functions as built (docs/deploy.md)
+	@ROOTRANK_DEPLOY=1 ROOTRANK_REQUIRE_SYSTEM=1 $(BIN)/python -m pytest tests/infra
 
 check: lint types test ## lint, types and tests
 
@@ -42,6 +45,9 @@ lab: $(READY) ## real failures with known causes on this machine (needs root; do
 
 bench: $(READY) ## speed and memory against a peer, in one run
 	@$(BIN)/python scripts/bench.py
+
+bench-connectors: $(READY) ## connectors against reading a file, redaction, 10 GiB (docs/benchmarks-connectors.md)
+	@$(BIN)/python scripts/bench_connectors.py
 
 soak: $(READY) ## seeded duplicate, reordering and fault runs on the embedded AWS
 	@$(BIN)/python scripts/soak.py
