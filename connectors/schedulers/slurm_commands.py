@@ -1,5 +1,6 @@
 """Slurm asked through its own programs, on a login node or the controller."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,13 @@ _STEP_FIELDS = (
 _ABSENT = ("Invalid job id", "Invalid node name", "not found")
 _DOWN = ("Unable to contact", "Connection refused", "Connection timed out", "timed out",
          "Communication connection failure", "Socket timed out")  # fmt: skip
+
+
+_DROPPED = re.compile(
+    rb"^\s*(?:Command|WorkDir|Comment|AdminComment|SystemComment|Extra|BatchScript|SubmitLine)="
+)
+_NEW_LINE = re.compile(rb"^(?:JobId=|\s+[A-Z][A-Za-z:/]*=|\s*$)")
+"""A line of `scontrol show job` that begins a field: others go on with the one before."""
 
 
 @dataclass(slots=True)
@@ -43,7 +51,7 @@ class SlurmPrograms:
 
     def live(self, job: str) -> bytes:
         """Return what the controller still holds; raises `SourceAbsentError` once it forgot."""
-        return self._run([self.settings.scontrol, "show", "job", job])
+        return _kept_lines(self._run([self.settings.scontrol, "show", "job", job]))
 
     def nodes(self, names: Sequence[str]) -> bytes:
         """Return the state of nodes."""
@@ -80,3 +88,15 @@ class SlurmPrograms:
             raise
         self.allowance.take_bytes(len(out))
         return out
+
+
+def _kept_lines(text: bytes) -> bytes:
+    """Return a controller's record without what may hold secrets, over several lines too."""
+    kept: list[bytes] = []
+    is_dropped = False
+    for line in text.splitlines(keepends=True):
+        if _NEW_LINE.match(line):
+            is_dropped = _DROPPED.match(line) is not None
+        if not is_dropped:
+            kept.append(line)
+    return b"".join(kept)

@@ -20,7 +20,14 @@ _PRECISION: Final = (
     frozenset({"NODE_FAIL", "BOOT_FAIL"}),
     frozenset({"OUT_OF_MEMORY", "OOMKILLED"}),
     frozenset(
-        {"TIMEOUT", "DEADLINE", "DEADLINEEXCEEDED", "MAXRUNTIMEEXCEEDED", "MAXWAITTIMEEXCEEDED"}
+        {
+            "TIMEOUT",
+            "DEADLINE",
+            "DEADLINEEXCEEDED",
+            "MAXIMUMEXECUTIONTIMEEXCEEDED",
+            "MAXRUNTIMEEXCEEDED",
+            "MAXWAITTIMEEXCEEDED",
+        }
     ),
     frozenset({"PREEMPTED", "EVICTED", "REVOKED", "INTERRUPTED"}),
     frozenset({"CANCELLED", "STOPPED"}),

@@ -16,7 +16,11 @@ SACCT = (
     "7|FAILED|1:0|1:0|2026-01-01T00:00:00|2026-01-01T00:00:01|2026-01-01T01:00:00|00:59:59"
     "|02:00:00|n[1-2]|ann|None|sft\n"
 )
-JOB = "JobId=7 JobName=sft\n   JobState=FAILED Reason=NonZeroExitCode\n"
+JOB = (
+    "JobId=7 JobName=sft\n   JobState=FAILED Reason=NonZeroExitCode\n"
+    f"   Command=/home/ann/train.sh --token {SECRET}\n   WorkDir=/home/ann\n"
+    f"   Comment=one\n{SECRET}\n   StdOut=/home/ann/7.out\n"
+)
 NODES = "NodeName=n1 State=IDLE\nNodeName=n2 State=DOWN Reason=Not responding\n"
 
 
@@ -61,6 +65,13 @@ class TestSlurmPrograms(Slurm):
             commands=lambda _environment: Programs(fault), clock=lambda: 0.0, pause=lambda _s: None
         )
         return connector(yaml, outside)
+
+    def test_commands_directories_and_comments_stay_behind(self):
+        told = self.run().streams["slurm/controller"]
+        assert told == (
+            b"JobId=7 JobName=sft\n   JobState=FAILED Reason=NonZeroExitCode\n"
+            b"   StdOut=/home/ann/7.out\n"
+        )
 
 
 class TestSlurmRest(Slurm):
