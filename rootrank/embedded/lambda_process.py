@@ -70,6 +70,7 @@ class LambdaProcess:
         self.spec = spec
         self.starts = 0
         self.init_milliseconds = 0.0
+        self.init_cpu_milliseconds = 0.0
         self.peak_mib = 0.0
         self.is_busy = False
         self._lock = threading.Lock()
@@ -126,6 +127,7 @@ class LambdaProcess:
             if self._process.poll() is not None or time.monotonic() - started > INIT_S:
                 break
         self.init_milliseconds = (time.monotonic() - started) * 1000
+        self.init_cpu_milliseconds = _cpu_milliseconds(self._process.pid)
 
     def _call(self, payload: bytes, *, is_cold: bool) -> Answer:
         process, server, log = self._process, self._server, self._log
@@ -181,6 +183,15 @@ class LambdaProcess:
         }
         self.peak_mib = max(self.peak_mib, int(sizes.get("VmHWM", 0)) / 1024)
         return int(sizes.get("VmRSS", 0)) / 1024
+
+
+def _cpu_milliseconds(pid: int) -> float:
+    """Return what a process has used of a processor, user and system; 0 where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True, frozen=True)

@@ -6,9 +6,23 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from deployed import CLIENT, ROOT, SERVER, MiniStack, ministack, outputs, sam
+from deployed import (
+    CLIENT,
+    ROOT,
+    SERVER,
+    MiniStack,
+    ended,
+    ministack,
+    outputs,
+    put,
+    sam,
+    until,
+    upload,
+    workload,
+)  # fmt: skip
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -35,8 +49,8 @@ def python() -> str:
 @pytest.fixture(scope="session")
 def built() -> Path:
     """The folder that `sam build` made of this checkout."""
-    if not os.environ.get("ROOTRANK_REQUIRE_SYSTEM"):
-        pytest.skip("builds with SAM, for a minute: set ROOTRANK_REQUIRE_SYSTEM to have it run")
+    if not os.environ.get("ROOTRANK_DEPLOY"):
+        pytest.skip("builds and deploys, for some minutes: make deployment runs it")
     told = subprocess.run(
         ["sam", "build", "--build-dir", str(BUILT)], cwd=ROOT, capture_output=True, text=True,
         check=False, env={**os.environ, "SAM_CLI_TELEMETRY": "0"},
@@ -90,3 +104,21 @@ def deployed(
         left = server.client("cloudformation").list_stacks(StackStatusFilter=["CREATE_COMPLETE"])
         names = {each["StackName"] for each in left["StackSummaries"]}
         assert "rootrank" not in names
+
+
+@pytest.fixture(scope="session")
+def verdict(deployed: Any) -> dict[str, Any]:
+    """The verdict on one event, from the table of the deployed stack."""
+    put(
+        deployed.server,
+        "Job Completed",
+        {
+            "version": 1,
+            "workload": workload("410043"),
+            "bundle_uri": upload(deployed, "043-node-failure-only"),
+        },
+    )
+    until(lambda: ended(deployed), "no execution ended", 240)
+    items = deployed.server.client("dynamodb").scan(TableName=deployed.outputs["TableName"])
+    (current,) = [item for item in items["Items"] if item["sk"]["S"] == "CURRENT"]
+    return dict(current)

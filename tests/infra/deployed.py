@@ -18,6 +18,7 @@ from botocore.config import Config
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / ".venv-ministack/bin/python"
 CLIENT = ROOT / "build/ric313"
+CORPUS = ROOT / "tests/corpus"
 STACK = "rootrank"
 REGION = "us-east-1"
 
@@ -116,3 +117,27 @@ def put(server: MiniStack, detail_type: str, detail: Mapping[str, Any]) -> None:
              "Detail": json.dumps(detail)}  # fmt: skip
     answer = server.client("events").put_events(Entries=[entry])
     assert answer["FailedEntryCount"] == 0, answer
+
+
+def upload(deployed: Any, name: str) -> str:
+    """Put a corpus bundle where the template says that bundles go; returns its URI."""
+    bucket = deployed.outputs["BucketName"]
+    for path in sorted((CORPUS / name).rglob("*")):
+        if path.is_file():
+            key = f"bundles/{name}/{path.relative_to(CORPUS / name).as_posix()}"
+            deployed.server.client("s3").put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
+    return f"s3://{bucket}/bundles/{name}/"
+
+
+def workload(job_id: str) -> dict[str, str]:
+    return {
+        "scheduler": "slurm", "job_id": job_id, "state": "NODE_FAIL", "exit_code": "0:0",
+        "start": "2023-03-05T19:30:10Z", "end": "2023-03-06T03:17:51Z",
+    }  # fmt: skip
+
+
+def ended(deployed: Any) -> list[dict[str, Any]]:
+    listed = deployed.server.client("stepfunctions").list_executions(
+        stateMachineArn=deployed.outputs["StateMachineArn"]
+    )["executions"]
+    return [each for each in listed if each["status"] != "RUNNING"]

@@ -67,10 +67,17 @@ def _execute(function: dict[str, Any], event: Any, _request_id: str) -> dict[str
         answer = process.invoke(event)
     finally:
         process.is_busy = False
+    told = {
+        "measured": process.spec.name,
+        "init_ms": round(process.init_milliseconds),
+        "init_cpu_ms": round(process.init_cpu_milliseconds),
+        "peak_mib": round(process.peak_mib),
+        "memory_mib": process.spec.memory_mib,
+    }
     with Path(os.environ["LAMBDA_LOG"]).open("a", encoding="utf-8") as log:
-        log.write(answer.log)
-    told = {"body": answer.value, "log": answer.log}
-    return told | {"error": True} if answer.error else told
+        log.write(f"{answer.log}\n{json.dumps(told)}\n")
+    result = {"body": answer.value, "log": answer.log}
+    return result | {"error": True} if answer.error else result
 
 
 def _unjoined(value: Any) -> Any:

@@ -1,56 +1,9 @@
 """`sam build` and `sam deploy`, an event, a verdict: the stack as a first user has it."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-import pytest
-from deployed import put, until
-
-ROOT = Path(__file__).parents[2]
-CORPUS = ROOT / "tests/corpus"
-
-
-def upload(deployed: Any, name: str) -> str:
-    """Put a corpus bundle where the template says that bundles go; returns its URI."""
-    bucket = deployed.outputs["BucketName"]
-    for path in sorted((CORPUS / name).rglob("*")):
-        if path.is_file():
-            key = f"bundles/{name}/{path.relative_to(CORPUS / name).as_posix()}"
-            deployed.server.client("s3").put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
-    return f"s3://{bucket}/bundles/{name}/"
-
-
-def workload(job_id: str) -> dict[str, str]:
-    return {
-        "scheduler": "slurm", "job_id": job_id, "state": "NODE_FAIL", "exit_code": "0:0",
-        "start": "2023-03-05T19:30:10Z", "end": "2023-03-06T03:17:51Z",
-    }  # fmt: skip
-
-
-def ended(deployed: Any) -> list[dict[str, Any]]:
-    listed = deployed.server.client("stepfunctions").list_executions(
-        stateMachineArn=deployed.outputs["StateMachineArn"]
-    )["executions"]
-    return [each for each in listed if each["status"] != "RUNNING"]
-
-
-@pytest.fixture(scope="module")
-def verdict(deployed: Any) -> dict[str, Any]:
-    """The verdict on one event, from the table of the deployed stack."""
-    put(
-        deployed.server,
-        "Job Completed",
-        {
-            "version": 1,
-            "workload": workload("410043"),
-            "bundle_uri": upload(deployed, "043-node-failure-only"),
-        },
-    )
-    until(lambda: ended(deployed), "no execution ended", 240)
-    items = deployed.server.client("dynamodb").scan(TableName=deployed.outputs["TableName"])
-    (current,) = [item for item in items["Items"] if item["sk"]["S"] == "CURRENT"]
-    return dict(current)
+from deployed import ended
 
 
 def test_an_event_on_the_bus_becomes_a_verdict_in_the_table(verdict: dict[str, Any]) -> None:
