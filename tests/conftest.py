@@ -16,6 +16,7 @@ settings.load_profile("gate" if os.environ.get("CI") else "explore")
 PROGRAM_OF = {
     "ripgrep": "rg",
     "aws-sam-cli": "sam",
+    "curl": "curl",
     "asl-validator": str(ROOT / "build/asl/node_modules/.bin/asl-validator"),
     "chromium": "chromium",
     "axe-core": str(ROOT / "build/web/node_modules/axe-core/axe.min.js"),
