@@ -254,7 +254,7 @@ class Judging:
         cluster, day = keys["day_key"].rsplit("#", 1)
         self.table.note_day(cluster, day, expires_at)
         self.table.move_current(
-            _items(
+            revision_items(
                 envelope,
                 held,
                 document=document,
@@ -284,7 +284,7 @@ class Judging:
         return read_envelope(json.loads(body)).verdict
 
 
-def _items(
+def revision_items(
     envelope: Envelope,
     held: Item | None,
     *,

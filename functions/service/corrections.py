@@ -19,7 +19,7 @@ from functions.adapters.keys import envelope_key, verdict_key
 from functions.adapters.notifier import Notifier
 from functions.adapters.object_store import ObjectConflictError, ObjectStore
 from functions.adapters.results_table import CURRENT, Item, ResultsTable, RevisionConflictError
-from functions.attribute.judging import _items as revision_items
+from functions.attribute.judging import revision_items
 from functions.attribute.publishing import PublishTask, announce
 from functions.attribute.revision import changed_fields
 from functions.service.answers import CorrectionAnswer
