@@ -22,6 +22,8 @@ SETTLE_US = 2 * MINUTE_US
 CAUSAL_WINDOW_US = 40 * MINUTE_US
 ROLE_ORDER = {"root": 0, "lean_root": 1, "ambiguous": 2}
 _UNLINKED_TIER = 3.5
+# Explicit program errors (catalogue 4.2); what is above is ambiguous.
+EXPLICIT_TIER = 3
 # These tell that something failed, never what: they support no cause.
 _CASCADE_TAGS = (
     "collective_failure", "rank_exit", "launcher_report", "store_error", "teardown",
@@ -166,7 +168,9 @@ class Candidates:
             cause = graph.episodes[other]
             if not may_precede(cause, episode) and not cause.is_lasting:
                 continue
-            if cause.meaning.tier == 0 and self._anchor.is_above_stop(episode):
+            if cause.meaning.tier == 0 and (
+                self._anchor.is_above_stop(episode) or self.ended_steps(episode, cause)
+            ):
                 continue
             if cause.symptom == episode.symptom and not surely_earlier(cause, episode):
                 # The same on several subjects is one cause, not one the cause of the others.
@@ -175,6 +179,19 @@ class Candidates:
                 continue
             return True
         return False
+
+    def ended_steps(self, episode: Episode, stop: Episode) -> bool:
+        """An explicit error without a stamp below the last step: a time limit ends no program so.
+
+        It raised and the others waited until the limit; why else would no step stand below it.
+        """
+        return (
+            stop.meaning.terminal == "timeout"
+            and episode.meaning.role == "root"
+            and episode.meaning.tier == EXPLICIT_TIER
+            and episode.is_undated
+            and self._progress.is_below(episode)
+        )
 
     def _is_aftermath(self, position: int, other: int) -> bool:
         """Whether a consequence that was there before is why this happened: no beginning then."""

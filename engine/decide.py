@@ -4,7 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.anchor import Anchor
-from engine.candidates import CAUSAL_WINDOW_US, ROLE_ORDER, Candidates, Cause, is_claim
+from engine.candidates import (
+    CAUSAL_WINDOW_US,
+    EXPLICIT_TIER,
+    ROLE_ORDER,
+    Candidates,
+    Cause,
+    is_claim,
+)
 from engine.correlate import Graph
 from engine.episodes import Episode, may_precede, stands_above, surely_before, surely_earlier
 from engine.meanings import (
@@ -18,8 +25,6 @@ from engine.normalise import Bounds
 from engine.progress import STALL, Progress
 from engine.terminal import Claim
 
-# Explicit program errors (catalogue 4.2); what is above is ambiguous.
-_EXPLICIT_TIER = 3
 # An error that explains nothing else may have been caught and passed by, so only one shortly
 # before counts.
 NEAR_US = 5 * MINUTE_US
@@ -140,6 +145,8 @@ class Decider:
             exited = bool(self._anchor.first_ranks)
             if self._progress.stalled is True or exited:
                 return True
+            if self._candidates.ended_steps(head, end):
+                return True
             earlier = surely_before(head, end) or self._is_above(head, end)
             return not self._progress.has_steps and earlier
         if is_claim(stop):
@@ -165,7 +172,7 @@ class Decider:
         ] or causes
 
     def _came_first(self, first: Cause, late: Cause) -> bool:
-        if first is late or first.tier > _EXPLICIT_TIER or late.tier >= first.tier:
+        if first is late or first.tier > EXPLICIT_TIER or late.tier >= first.tier:
             return False
         if first.link < max(1, late.link):
             return False

@@ -97,6 +97,11 @@ class Episode:
         return any(name in self.meaning.tags for name in names)
 
     @property
+    def is_undated(self) -> bool:
+        """Whether no line of it carries a stamp: only its place in the log says when it was."""
+        return all(o.when.basis in ("none", "attempt", "neighbour") for o in self.observations)
+
+    @property
     def is_bare_state(self) -> bool:
         """Whether this says no more than that, and in which state, the job ended.
 

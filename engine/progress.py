@@ -1,6 +1,6 @@
 """How far the job came, and whether it had stopped before something ended it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.case import Case
 from engine.entities import Directory
@@ -35,6 +35,7 @@ class Progress:
     has_output: bool = False
     is_stall_proven: bool = False
     pause_us: int = 0
+    ends: dict[str, int] = field(default_factory=dict)  # file -> offset of its last step
 
     def outlived(self, episode: Episode, settle_us: int) -> bool:
         """Whether steps went on well after the last sighting of an episode."""
@@ -43,6 +44,12 @@ class Progress:
         if episode.onset_latest == OPEN_FUTURE:
             return False
         return episode.seen_last + settle_us < self.last_earliest
+
+    def is_below(self, episode: Episode) -> bool:
+        """Whether an episode stands below the last step in every log that shows both."""
+        places = episode.places()
+        shared = places.keys() & self.ends.keys()
+        return bool(shared) and all(places[uri] > self.ends[uri] for uri in shared)
 
 
 STALL = "progress_stopped"
@@ -106,6 +113,7 @@ def read_progress(case: Case, bounds: Bounds) -> Progress:
         has_output,
         proven,
         pause,
+        {s.stream: s.last_step_offset for s in case.streams if s.last_step_offset is not None},
     )
 
 

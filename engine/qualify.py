@@ -110,6 +110,9 @@ class Qualifier:
         if cause.link == 0:
             judgement.reasons.append("not_linked_to_failure")
             _cap(judgement, "probable")
+        if self._is_placed_only(cause):
+            judgement.reasons.append("dated_by_place")
+            _cap(judgement, "probable")
         if self._has_near_fault(cause):
             judgement.reasons.append("coincident_fault")
             _cap(judgement, "probable")
@@ -118,6 +121,15 @@ class Qualifier:
         if meaning.terminal == "timeout" and not self._progress.has_steps:
             judgement.reasons.append("progress_not_seen")
         return judgement
+
+    def _is_placed_only(self, cause: Cause) -> bool:
+        """Whether only its place below the last step says that an error came before the limit."""
+        return (
+            self._claim.terminal == "timeout"
+            and cause.tier > 0
+            and cause.head.is_undated
+            and self._progress.is_below(cause.head)
+        )
 
     def _has_near_fault(self, cause: Cause) -> bool:
         nodes = {episode.subject.node for episode in cause.episodes}
@@ -134,11 +146,7 @@ class Qualifier:
         unseen = self._coverage.nodes_without("syslog")
         if unseen:
             judgement.reasons.append("node_logs_missing")
-        if judgement.level == "definitive" and not self._decision.dropped:
-            wanted = self._requests(judgement, unseen)[:2]
-        else:
-            wanted = self._requests(judgement, unseen)
-        judgement.requests = wanted
+        judgement.requests = self._requests(judgement, unseen)
 
     def _requests(self, judgement: Judgement, unseen: list[str]) -> list[EvidenceRequest]:
         decision = self._decision

@@ -50,6 +50,7 @@ class _Part:
     step_until: When | None = None  # the stamp below a step line that has none itself
     is_step_open: bool = False  # no stamp followed that line yet
     first_step_when: When | None = None  # only where the line has a stamp itself
+    step_offset: int | None = None
 
     def note_progress(self, when: When | None) -> None:
         """Remember when the last step was seen, between two stamps where it carries none."""
@@ -125,7 +126,7 @@ class Summariser:
         if text.strip():
             part.last_text = text
         if any(word in text for word in _WORDS):
-            self._progress(part, text[identity.body :], when)
+            self._progress(part, line, text[identity.body :], when=when)
 
     def _part(self, identity: Identity) -> _Part:
         rank = identity.rank
@@ -133,14 +134,15 @@ class Summariser:
             rank = None
         return self._parts.setdefault(rank, _Part())
 
-    def _progress(self, part: _Part, text: str, when: When | None) -> None:
+    def _progress(self, part: _Part, line: Line, text: str, *, when: When | None) -> None:
         match = _BAR.search(text) or _BRACKETS.search(text) or _STEP.search(text)
+        if match is None and not _LOSS.search(text):
+            return
+        part.note_progress(when)
+        part.step_offset = line.place[1]
         if match is None:
-            if _LOSS.search(text):
-                part.note_progress(when)
             return
         step = int(match[1])
-        part.note_progress(when)
         part.last_step = step
         if part.first_step is None:
             part.first_step, part.first_step_when = step, when
@@ -177,10 +179,15 @@ class Summariser:
                 largest_gap_us=gap,
                 flags=flags,
                 first_step_when=writer.resolve(part.first_step_when or When()),
+                last_step_offset=part.step_offset,
             )  # fmt: skip
 
         whole = _together(parts)
         whole.lines, whole.bytes = lines, size
+        offsets = [part.step_offset for part in parts if part.step_offset is not None]
+        # between head and tail only some lines were looked at: a later step may have been missed
+        is_sure = offsets and (not self._sampled or max(offsets) >= size - TAIL_BYTES)
+        whole.step_offset = max(offsets) if is_sure else None
         ranks = tuple(self._label.ranks) or tuple(named)
         summaries = [build(self._label.uri, whole, ranks, self._largest_gap())]
         if own is None or named not in ([], [own]):
@@ -241,7 +248,7 @@ def _copy(part: _Part) -> _Part:
     return _Part(
         part.lines, part.bytes, part.first, part.last, part.last_text, part.first_step,
         part.last_step, part.step_when, part.saw_progress, part.step_until, part.is_step_open,
-        part.first_step_when,
+        part.first_step_when, part.step_offset,
     )  # fmt: skip
 
 

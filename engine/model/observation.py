@@ -145,6 +145,7 @@ class StreamSummary:
     flags: tuple[str, ...] = ()
     kind: Literal["stream_summary"] = "stream_summary"
     first_step_when: When = When()
+    last_step_offset: int | None = None
 
 
 _observation_decoder = msgspec.json.Decoder(Observation)

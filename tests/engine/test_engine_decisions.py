@@ -563,3 +563,25 @@ def test_an_error_on_thousands_of_ranks_stays_below_the_ceiling_of_the_document(
     assert len(verdict.affected_ranks) == 256
     assert verdict.victims_omitted == ranks - 256
     assert len(verdict.model_dump_json()) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("line", "when", "symptom", "level"),
+    [
+        (90, None, "user_error", "probable"), (10, None, "sched_timeout", "definitive"),
+        (90, 59.9, "sched_timeout", "definitive"),
+    ],
+    ids=["below the last step", "steps went on", "dated at the limit"],
+)  # fmt: skip
+def test_an_error_without_a_stamp_below_the_last_step_is_why_a_job_waited_until_its_limit(
+    line, when, symptom, level
+):
+    error = seen("user_error", when, uri="job.log", line=line)
+    steps = replace(stream("job.log", step=500), last_step_offset=5000)
+    stopped = cause(("sched_timeout",), ("user_error",), ("job",), low=-5, high=300)
+    verdict = attribute(
+        case(error, streams=(steps,), state="TIMEOUT", exit_code="0:15"), book(causes=(stopped,))
+    )
+    assert (verdict.failure_class, verdict.quality.level) == (symptom, level)
+    assert verdict.terminal_state == "timeout"
+    assert ("dated_by_place" in verdict.quality.reasons) is (symptom == "user_error")

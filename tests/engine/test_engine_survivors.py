@@ -68,3 +68,17 @@ def test_of_a_vast_job_victims_are_counted_not_built():
     victims = [item for item in verdict.affected_ranks if item.role == "victim"]
     assert len(victims) == 32
     assert verdict.victims_omitted == 100_000 - 32
+
+
+def test_a_definitive_verdict_and_a_located_one_say_so():
+    located = attribute(
+        case(
+            seen("watchdog_timeout", 50, node="node-001", rank=0, fields={"seq": "9", "op": "X"}),
+            seen("watchdog_timeout", 50, node="node-001", rank=1, fields={"seq": "9", "op": "X"}),
+            seen("watchdog_timeout", 50, node="node-002", rank=2, fields={"seq": "9", "op": "X"}),
+            seen("watchdog_timeout", 50, node="node-002", rank=3, fields={"last_enqueued": "8"}),
+        ),
+        book(),
+    )
+    assert located.quality.reasons[0] == "located_not_explained"
+    assert [item.rank for item in located.affected_ranks if item.role == "suspect"] == [3]

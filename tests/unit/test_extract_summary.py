@@ -79,3 +79,13 @@ def test_the_first_steps_own_stamp_is_kept_apart_from_the_streams_first() -> Non
     told = summaries(data)["job.log"]
     assert told.first_step_when.earliest_us == 1_750_917_900_000_000
     assert told.first.earliest_us == 1_750_917_600_000_000
+
+
+def test_the_place_of_the_last_step_is_told_where_no_later_one_can_have_been_missed():
+    noise = b"x" * 99 + b"\n"
+    short = b"step=1\n" + noise * 3 + b"step=2\n" + noise
+    assert extract(short).summaries[0].last_step_offset == 7 + 300
+    long = b"step=1\n" + noise * 20_000
+    assert extract(long).summaries[0].last_step_offset is None
+    ends = noise * 20_000 + b"step=2\n" + noise
+    assert extract(ends).summaries[0].last_step_offset == 2_000_000
