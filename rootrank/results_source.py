@@ -77,14 +77,15 @@ def open_results(
         if table is not None:
             yield results_of(table, bucket or "")
             return
-        from rootrank.embedded.stack import open_storage  # noqa: PLC0415
         from rootrank.embedded.state import StateError  # noqa: PLC0415
 
+        if not (state / "table.jsonl").is_file():
+            raise NotFoundError(f"{state}: holds no results yet; `rootrank run EVENT.json` first")
         try:
-            with open_storage(state) as names:
-                yield results_of(names.table, names.bucket)
+            found = results_of_folder(state)
         except StateError as error:
             raise NotFoundError(str(error)) from error
+        yield found
     except ObjectMissingError as error:
         raise NotFoundError(f"{error}: its lifetime is over, or --bucket is another's") from error
     except ConnectorError as error:
@@ -101,6 +102,20 @@ def results_of(table: str, bucket: str) -> "Results":
 
     query = ResultsQuery(boto3.client("dynamodb"), table)
     return Results(query, ObjectStore(boto3.client("s3"), bucket))
+
+
+def results_of_folder(state: Path) -> "Results":
+    """Return a client for what a state folder holds now; raises `StateError`."""
+    from functions.adapters.object_store import ObjectStore  # noqa: PLC0415
+    from functions.adapters.results import Results  # noqa: PLC0415
+    from functions.adapters.results_query import ResultsQuery  # noqa: PLC0415
+    from rootrank.embedded.folder_bucket import FolderBucket  # noqa: PLC0415
+    from rootrank.embedded.folder_table import FolderTable  # noqa: PLC0415
+    from rootrank.embedded.state import read_lines  # noqa: PLC0415
+
+    table: Any = FolderTable(read_lines(state / "table.jsonl"))
+    objects: Any = FolderBucket(state)
+    return Results(ResultsQuery(table, "embedded"), ObjectStore(objects, "embedded"))
 
 
 def read_time(text: str | None, *, hint: str) -> str | None:

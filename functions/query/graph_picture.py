@@ -36,6 +36,7 @@ def graph_picture(verdict: Verdict) -> Markup | None:
     boxes, left_out = _boxes(verdict)
     if not any(box.role == "root" for box in boxes):
         return None
+    _without_shortcuts(boxes)
     _place(boxes)
     columns = max(box.column for box in boxes) + 1
     rows = max(sum(1 for b in boxes if b.column == c) for c in range(columns))
@@ -78,6 +79,27 @@ def _boxes(verdict: Verdict) -> tuple[list[_Box], int]:
             if above is not None and above != own:
                 box.parents.add(above)
     return boxes, max(0, len(kinds) - _MAX_BOXES)
+
+
+def _without_shortcuts(boxes: list[_Box]) -> None:
+    """Drop links that only repeat a longer way between the same two: the picture gets legible."""
+    above: list[set[int]] = []
+    for box in boxes:
+        seen: set[int] = set()
+        waiting = list(box.parents)
+        while waiting:
+            each = waiting.pop()
+            if each not in seen:
+                seen.add(each)
+                waiting += boxes[each].parents
+        above.append(seen)
+    for number, box in enumerate(boxes):
+        if number in above[number]:
+            continue  # in a circle every link repeats another
+        box.parents = {
+            parent for parent in box.parents
+            if not any(parent in above[other] for other in box.parents if other != parent)
+        }  # fmt: skip
 
 
 def _place_name(symptom: Symptom) -> str:

@@ -57,19 +57,10 @@ def _results(
         found = results_of(table, bucket or "")
         yield lambda: found
         return
-    try:
-        from rootrank.embedded.state import StateError  # noqa: PLC0415
-        from rootrank.web.local_results import open_local_results  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise NotFoundError(
-            f"the embedded AWS needs the package {error.name}: pip install '.[embedded]'"
-        ) from error
-    try:
-        with open_local_results(state) as local:
-            local.current()
-            yield lambda: _told(local.current)
-    except StateError as error:
-        raise NotFoundError(str(error)) from error
+    from rootrank.web.local_results import LocalResults  # noqa: PLC0415
+
+    local = LocalResults(state)
+    yield lambda: _told(local.current)
 
 
 def _told(current: "Callable[[], Results | None]") -> "Results | None":
@@ -89,11 +80,10 @@ def _serving(
 ) -> Iterator[str]:
     from functions.adapters.site_file import site_redactor  # noqa: PLC0415
     from functions.query.app import View, build_app  # noqa: PLC0415
-    from rootrank.embedded.emulator import LambdaContext  # noqa: PLC0415
     from rootrank.web.server import WebServer  # noqa: PLC0415
 
     local = str(state) if table is None else None
-    context: Any = LambdaContext("query", 1024, "arn:aws:lambda:local")
+    context: Any = None  # nothing here asks Lambda's context for anything
     app = build_app(View(results=results, redactor=site_redactor, local=local))
     try:
         server = WebServer(lambda event: app.resolve(event, context), port)

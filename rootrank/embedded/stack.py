@@ -202,21 +202,6 @@ def open_stack(folder: Path, *, on_progress: Progress = silent) -> Iterator[Stac
 
 
 @contextmanager
-def open_storage(folder: Path) -> Iterator[Resources]:
-    """Stand up table and bucket only, as the state folder holds them now; nothing is written back.
-
-    The folder is free again once it is read, so that `run` and a web view get on side by side.
-    """
-    if not (folder / "table.jsonl").is_file():
-        raise state.StateError(f"{folder}: holds no results yet; `rootrank run EVENT.json` first")
-    with open_empty_storage(folder) as resources:
-        with state.locked(folder):
-            state.load_objects(folder, resources.bucket)
-            state.load_items(folder, resources.table)
-        yield resources
-
-
-@contextmanager
 def open_empty_storage(folder: Path) -> Iterator[Resources]:
     """Stand up an empty table and bucket; the folder only takes their log."""
     with state.locked(folder):

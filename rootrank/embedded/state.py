@@ -9,11 +9,11 @@ functions.jsonl     what the handlers logged
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import boto3
 
@@ -21,6 +21,9 @@ try:
     import fcntl
 except ImportError:  # Windows: nobody else is kept out there
     fcntl = None  # type: ignore[assignment]
+
+_BATCH: Final = 25
+"""Items that BatchWriteItem takes at once."""
 
 
 class StateError(Exception):
@@ -85,9 +88,17 @@ def forget_objects(folder: Path, bucket: str) -> None:
 
 def load_items(folder: Path, table: str) -> None:
     """Put every stored item into the table."""
+    put_items(read_lines(folder / "table.jsonl"), table)
+
+
+def put_items(items: Sequence[dict[str, Any]], table: str) -> None:
+    """Put items with keys of their own into the table, as many at a time as the service takes."""
     dynamodb = boto3.client("dynamodb")
-    for item in read_lines(folder / "table.jsonl"):
-        dynamodb.put_item(TableName=table, Item=item)
+    for start in range(0, len(items), _BATCH):
+        puts: Any = [{"PutRequest": {"Item": item}} for item in items[start : start + _BATCH]]
+        while puts:
+            answer = dynamodb.batch_write_item(RequestItems={table: puts})
+            puts = answer.get("UnprocessedItems", {}).get(table, [])
 
 
 def save_items(folder: Path, table: str) -> None:

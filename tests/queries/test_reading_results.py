@@ -7,12 +7,12 @@ from typing import Any
 
 import boto3
 import pytest
-from sorted_table import SortedTable
 
 from functions.adapters.object_store import ObjectStore
 from functions.adapters.results import MAX_EXAMINED, CursorError, Results, Selection
 from functions.adapters.results_query import ResultsQuery
 from functions.adapters.results_table import gpu_key, node_key, to_wire
+from rootrank.embedded.folder_table import FolderTable, UnknownConditionError
 from rootrank.embedded.stack import open_empty_storage
 
 NEWEST = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -64,16 +64,23 @@ def client_of(table: Any, *, tenant: str | None = None, page_items: int = 60) ->
     return Results(ResultsQuery(table, "t", page_items), ObjectStore(table, "b"), tenant)
 
 
-def filled(count: int, *, a_day: int) -> SortedTable:
-    table = SortedTable()
-    for item in items_of(count, a_day=a_day):
-        # to_wire, but ten times faster: these items hold texts and numbers only.
-        table.put({k: {"S": v} if isinstance(v, str) else {"N": str(v)} for k, v in item.items()})
-    return table
+def filled(count: int, *, a_day: int) -> FolderTable:
+    # to_wire, but ten times faster: these items hold texts and numbers only.
+    return FolderTable(
+        {k: {"S": v} if isinstance(v, str) else {"N": str(v)} for k, v in item.items()}
+        for item in items_of(count, a_day=a_day)
+    )
+
+
+def reads_of(table: FolderTable) -> tuple[int, int]:
+    """Requests and items read since the last call."""
+    told = (table.requests, table.read)
+    table.requests = table.read = 0
+    return told
 
 
 @pytest.fixture(scope="module")
-def small() -> SortedTable:
+def small() -> FolderTable:
     return filled(300, a_day=40)
 
 
@@ -109,14 +116,14 @@ def read_all(results: Results, selection: Selection, *, limit: int) -> list[tupl
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_pages_of_any_size_give_each_result_once_newest_first(
-    small: SortedTable, name: str
+    small: FolderTable, name: str
 ) -> None:
     whole = read_all(client_of(small), QUESTIONS[name], limit=200)
     assert [ended for ended, _ in whole] == sorted({e for e, _ in whole}, reverse=True)
     assert read_all(client_of(small, page_items=3), QUESTIONS[name], limit=7) == whole
 
 
-def test_questions_find_what_they_ask_for(small: SortedTable) -> None:
+def test_questions_find_what_they_ask_for(small: FolderTable) -> None:
     results = client_of(small)
     assert len(read_all(results, Selection(), limit=200)) == 300
     assert len(read_all(results, QUESTIONS["a cluster"], limit=200)) == 100
@@ -136,7 +143,7 @@ def test_the_service_gives_the_same_answers(tmp_path: Path) -> None:
     table = filled(60, a_day=20)
     with open_empty_storage(tmp_path) as names:
         service = boto3.client("dynamodb")
-        for item in table.items.values():
+        for item in table._items.values():
             service.put_item(TableName=names.table, Item=item)
         real = Results(ResultsQuery(service, names.table, 7), ObjectStore(service, "b"))
         for name, selection in QUESTIONS.items():
@@ -149,12 +156,12 @@ def test_the_service_gives_the_same_answers(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def sizes() -> list[SortedTable]:
+def sizes() -> list[FolderTable]:
     """A thousand results, a hundred thousand over a year, and twenty thousand on one day."""
     return [filled(1_000, a_day=250), filled(100_000, a_day=250), filled(20_000, a_day=20_000)]
 
 
-def test_what_is_read_does_not_depend_on_how_much_is_stored(sizes: list[SortedTable]) -> None:
+def test_what_is_read_does_not_depend_on_how_much_is_stored(sizes: list[FolderTable]) -> None:
     asked = {
         "front page": lambda r: r.page(Selection()),
         "one cluster": lambda r: r.page(Selection(cluster="team-a/west")),
@@ -174,9 +181,9 @@ def test_what_is_read_does_not_depend_on_how_much_is_stored(sizes: list[SortedTa
     for name, ask in asked.items():
         counts = []
         for table in sizes:
-            table.count()
+            reads_of(table)
             assert ask(client_of(table)) is not None
-            counts.append(table.count())
+            counts.append(reads_of(table))
         told[name] = counts
     requests = {name: max(each[0] for each in counts) for name, counts in told.items()}
     items = {name: max(each[1] for each in counts) for name, counts in told.items()}
@@ -197,7 +204,7 @@ def test_what_is_read_does_not_depend_on_how_much_is_stored(sizes: list[SortedTa
 
 
 def test_a_page_that_looked_far_enough_says_how_far_and_goes_on(
-    sizes: list[SortedTable],
+    sizes: list[FolderTable],
 ) -> None:
     results = client_of(sizes[1])
     page = results.page(Selection(domain="storage"))
@@ -209,7 +216,7 @@ def test_a_page_that_looked_far_enough_says_how_far_and_goes_on(
     assert (more.examined, more.examined_until) == (MAX_EXAMINED, "2026-01-15T12:05:45.600000Z")
 
 
-def test_a_tenant_sees_nothing_of_another(small: SortedTable) -> None:
+def test_a_tenant_sees_nothing_of_another(small: FolderTable) -> None:
     results = client_of(small, tenant="team-a")
     for name, selection in QUESTIONS.items():
         for ended, _ in read_all(results, selection, limit=50):
@@ -226,19 +233,20 @@ def test_a_tenant_sees_nothing_of_another(small: SortedTable) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "!", "bm90aGluZw", "x" * 5_000, "/w"])
-def test_a_foreign_cursor_is_refused(small: SortedTable, cursor: str) -> None:
+def test_a_foreign_cursor_is_refused(small: FolderTable, cursor: str) -> None:
     with pytest.raises(CursorError, match=r"cursor: "):
         client_of(small).page(Selection(), cursor=cursor)
 
 
 def test_a_claim_without_a_verdict_is_no_result() -> None:
-    table = SortedTable()
-    for sk, more in (("CLAIM", {}), ("CURRENT", {"failure_class": "link_down", "domain": "network",
-                                                 "quality": "probable", **BARE})):  # fmt: skip
-        table.put(to_wire({
-            "pk": "t/c/slurm/9/r0", "sk": sk, "job_key": "9", "ended_key": "2026#t/c/slurm/9/r0",
-            "attempt_key": "t/c/slurm/9/r0", "cluster": "t/c", "job_id": "9", **more,
-        }))  # fmt: skip
+    told = {"failure_class": "link_down", "domain": "network", "quality": "probable", **BARE}
+    common = {
+        "pk": "t/c/slurm/9/r0", "job_key": "9", "ended_key": "2026#t/c/slurm/9/r0",
+        "attempt_key": "t/c/slurm/9/r0", "cluster": "t/c", "job_id": "9",
+    }  # fmt: skip
+    table = FolderTable(
+        [to_wire({**common, "sk": "CLAIM"}), to_wire({**common, **told, "sk": "CURRENT"})]
+    )
     (found,) = client_of(table).page(Selection(job_id="9"), limit=1).results
     assert found.failure_class == "link_down"
 
@@ -250,3 +258,10 @@ def test_nothing_that_reads_results_scans(root: Path) -> None:
             assert "dynamodb.scan" not in text, path
             assert ".scan(TableName" not in text, path
             assert 'get_paginator("scan")' not in text, path
+
+
+def test_a_folders_table_refuses_what_it_does_not_know(small: FolderTable) -> None:
+    for condition in ("pk = :k OR pk = :j", "sk = :k", "pk = :k AND contains(sk, :a)"):
+        with pytest.raises(UnknownConditionError):
+            small.query(KeyConditionExpression=condition, ExpressionAttributeValues={})
+    assert not hasattr(small, "scan")

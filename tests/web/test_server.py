@@ -14,7 +14,7 @@ from web_samples import Shelf, full, rivals
 
 from rootrank.embedded import state
 from rootrank.embedded.stack import open_empty_storage
-from rootrank.web.local_results import open_local_results
+from rootrank.web.local_results import LocalResults
 
 
 def ask(address: str, path: str = "/", *, host: str | None = None, method: str = "GET") -> Any:
@@ -92,31 +92,29 @@ def test_the_view_follows_a_state_folder_as_runs_add_to_it(tmp_path: Path) -> No
         shelf.put(full("1"), revision=2)
         shelf.put(full("2"))
     folder = tmp_path / "seen"
-    with open_local_results(folder) as local:
-        assert local.current() is None
-        (folder / "s3").symlink_to(other / "s3")
-        (folder / "table.jsonl").write_text(lines)
-        first = local.current()
-        assert first is not None
-        (only,) = first.page(_everything()).results
-        assert (only.job_id, only.revision) == ("1", 1)
-        (folder / "table.jsonl").write_bytes((other / "table.jsonl").read_bytes())
-        second = local.current()
-        assert second is not None
-        assert {(r.job_id, r.revision) for r in second.page(_everything()).results} == {
-            ("1", 2), ("2", 1),
-        }  # fmt: skip
-        parts = second.page(_parts("node-005")).results
-        assert {(part.job_id, part.role) for part in parts} == {("1", "victim"), ("2", "victim")}
+    folder.mkdir()
+    local = LocalResults(folder)
+    assert local.current() is None
+    (folder / "s3").symlink_to(other / "s3")
+    (folder / "table.jsonl").write_text(lines)
+    first = local.current()
+    assert first is not None
+    (only,) = first.page(_everything()).results
+    assert (only.job_id, only.revision) == ("1", 1)
+    (folder / "table.jsonl").write_bytes((other / "table.jsonl").read_bytes())
+    second = local.current()
+    assert second is not None
+    assert {(r.job_id, r.revision) for r in second.page(_everything()).results} == {
+        ("1", 2), ("2", 1),
+    }  # fmt: skip
+    parts = second.page(_parts("node-005")).results
+    assert {(part.job_id, part.role) for part in parts} == {("1", "victim"), ("2", "victim")}
 
 
 def test_a_damaged_state_file_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "table.jsonl").write_text(json.dumps({"pk": {"S": "a"}, "sk": {"S": "b"}}) + "\n{")
-    with (
-        open_local_results(tmp_path) as local,
-        pytest.raises(state.StateError, match=r"table\.jsonl:2: not JSON"),
-    ):
-        local.current()
+    with pytest.raises(state.StateError, match=r"table\.jsonl:2: not JSON"):
+        LocalResults(tmp_path).current()
 
 
 def _everything() -> Any:
