@@ -30,6 +30,7 @@ from functions.scope.admission import Scope, complete
 from functions.scope.affordable import USD_PER_GB, Affordable, afford, limited
 from functions.scope.claiming import Claims
 from functions.scope.context import context_items, read_context
+from functions.scope.going_on import Left, go_on
 from functions.scope.planning import RuleDigests, make_plan
 from functions.scope.terms import Terms
 
@@ -151,7 +152,8 @@ class Scoping:
             context = read_context(self.store, scope.model_copy(update={"workload": workload}))
             items = (*items, *context_items(context, plan.windows))
         if not earlier or requests:
-            items = (*items, *limited(self.site_items(plan, requests), bought.bytes_left))
+            site_items = go_on(self.site_items(plan, requests), self._left(task, earlier))
+            items = (*items, *limited(site_items, bought.bytes_left))
         notes = (*plan.notes, *bought.notes, *notes, *_left_out(items))
         update: dict[str, Any] = {"attempt_key": task.attempt_key, "notes": notes}
         update |= self._given(task.attempt_key, workload, terms=terms, earlier=earlier)
@@ -237,6 +239,19 @@ class Scoping:
                 if receipt is None or receipt.report.status == "error":
                     left += item.evidence
         return tuple(left), read_bytes
+
+    def _left(self, task: PlanTask, earlier: Sequence[Plan]) -> list[Left]:
+        """Return the earlier items of sources that a budget ended, with their cursors."""
+        found: list[Left] = []
+        for plan in earlier:
+            prefix = collected_prefix(task.attempt_key, task.generation, plan.collection)
+            items = [item for item in plan.items if not item.evidence]
+            receipts = read_receipts(self.store, prefix, items)
+            for item in items:
+                receipt = receipts.get(item.item_id)
+                if receipt is not None and receipt.report.cursor is not None:
+                    found.append((item, receipt.report.cursor))
+        return found
 
     def _store(self, key: str, plan: Plan) -> Plan:
         body = canonical_json(plan.model_dump(mode="json", exclude_unset=True))
