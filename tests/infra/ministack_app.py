@@ -4,7 +4,8 @@
 
 What MiniStack 1.5 does wrongly for this stack is put right here. It names every handler's exception
 `Runtime.HandlerError`, so that no Retry or Catch by name could be seen to work; and a condition
-that joins a list to see whether it is empty is always true. It needs from the environment:
+that joins a list to see whether it is empty is always true; a number that a parameter gives stays
+text. It needs from the environment:
 GATEWAY_PORT, LAMBDA_PYTHON, LAMBDA_CLIENT, LAMBDA_LOG and LAMBDA_LAYER, the layer's folder.
 """
 
@@ -97,6 +98,13 @@ def _decided(template: dict[str, Any], parameters: dict[str, Any]) -> dict[str, 
     return found
 
 
+def _limited(*told: Any, **more: Any) -> int:
+    """Return how many batches may be at work, as a number."""
+    return int(_limit(*told, **more))
+
+
+_limit = lambda_svc._sqs_esm_concurrency
+lambda_svc._sqs_esm_concurrency = _limited
 _evaluate = engine._evaluate_conditions
 for _module in (engine, changesets, handlers, stacks):
     _module._evaluate_conditions = _decided
