@@ -18,6 +18,7 @@ from engine.model.workload import Bundle, EvidenceSource, RankPlacement, Workloa
 WORKLOAD_FILE = "workload.yaml"
 _READ_SIZE = 1 << 20
 _MAX_WORKLOAD_BYTES = 16 << 20  # 100,000 nodes need 2 MB
+_MAX_EVIDENCE = 20_000
 
 
 class BundleError(Exception):
@@ -86,6 +87,13 @@ def read_workload_yaml(data: bytes, *, shown: str) -> tuple[Bundle, tuple[str, .
     value = placed.value
     if not isinstance(value, dict):
         raise BundleError(f"{shown}:1:1: must be a mapping with the keys workload and evidence")
+    entries = value.get("evidence")
+    if isinstance(entries, list) and len(entries) > _MAX_EVIDENCE:
+        line, column = placed.place(("evidence", _MAX_EVIDENCE))
+        raise BundleError(
+            f"{shown}:{line}:{column}: more than {_MAX_EVIDENCE} evidence entries;"
+            " a pattern such as logs/*.log is one entry"
+        )
     warnings = tuple(_unknown_keys(placed, shown))
     try:
         bundle = Bundle.model_validate({key: each for key, each in value.items() if each})

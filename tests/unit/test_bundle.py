@@ -202,3 +202,17 @@ def test_a_host_list_without_end_is_an_error_with_its_place(tmp_path):
 def test_a_world_larger_than_any_machine_is_an_error(tmp_path):
     message = error_of(folder(tmp_path, WORKLOAD + "  world_size: 1000000000\n"))
     assert "workload.yaml:6:3: workload.world_size" in message
+
+
+def test_more_evidence_entries_than_a_large_job_has_are_refused_with_their_place(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("connectors.bundle._MAX_EVIDENCE", 2)
+    entry = "- {path: a.log, source: applog}\n"
+    text = WORKLOAD + "evidence:\n" + entry * 3
+    message = error_of(folder(tmp_path / "three", text, **{"a.log": "x\n"}))
+    assert (
+        "workload.yaml:9:3: more than 2 evidence entries; a pattern such as logs/*.log" in message
+    )
+    text = WORKLOAD + "evidence:\n" + entry * 2
+    assert load_bundle(folder(tmp_path / "two", text, **{"a.log": "x\n"})).evidence

@@ -62,8 +62,7 @@ def read_kubernetes_yaml(sheet: Sheet, cluster: Cluster) -> None:
         if len(text) > MAX_YAML_BYTES:
             continue
         try:
-            # Aliases make a small text an exponentially large tree; kubectl writes none.
-            if any(isinstance(each, yaml.AliasEvent) for each in yaml.parse(text, Loader=_LOADER)):
+            if "&" in text and _has_alias(text):
                 continue
             value = yaml.load(text, Loader=_LOADER)  # noqa: S506 (a base loader makes text only)
         except (yaml.YAMLError, ValueError, RecursionError):
@@ -74,6 +73,11 @@ def read_kubernetes_yaml(sheet: Sheet, cluster: Cluster) -> None:
         add_object(cluster, value, _yaml_place(lines))
         if len(cluster.pending) > before:
             sheet.consume(*range(start, stop))
+
+
+def _has_alias(text: str) -> bool:
+    """Whether an anchor is used: that makes a small text an exponentially large tree."""
+    return any(isinstance(each, yaml.AliasEvent) for each in yaml.parse(text, Loader=_LOADER))
 
 
 def _is_yaml_line(text: str) -> bool:
