@@ -17,12 +17,16 @@ _TIME_KEYS: Final = (
     "__REALTIME_TIMESTAMP", "_SOURCE_REALTIME_TIMESTAMP",
 )  # fmt: skip
 _HOST_KEYS: Final = ("_HOSTNAME", "host", "hostname", "fromhost")
-_TAG_KEYS: Final = ("SYSLOG_IDENTIFIER", "syslogtag", "programname", "_COMM")
+_TAG_KEYS: Final = ("SYSLOG_IDENTIFIER", "syslogtag", "syslog-tag", "programname", "app-name",
+                    "appname", "ident", "_COMM")  # fmt: skip
 _EXTRA_KEYS: Final = ("exception", "exc_info", "exc_text", "error", "stack", "stack_trace",
                       "stacktrace", "traceback")  # fmt: skip
 _MAX_LINES: Final = 400
 _MAX_EPOCH_US: Final = 4_102_444_800_000_000  # the year 2100
 _KEY: Final = re.compile(rb"^[A-Z0-9_]{1,64}=")
+_LONE_KEY: Final = re.compile(rb"^[A-Z_][A-Z0-9_]{0,63}$")
+_LENGTH_BYTES: Final = 8
+_MAX_VALUE: Final = 1 << 20
 _ISO: Final = re.compile(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -116,12 +120,29 @@ def _tag(record: dict[str, Any]) -> str:
 
 def _otlp_records(record: dict[str, Any]) -> Iterator[list[bytes]]:
     for resource in _dicts(record.get("resourceLogs")):
+        whose = resource.get("resource")
+        known = _attributes(whose) if isinstance(whose, dict) else {}
+        host = known.get("host.name", "")
+        tag = known.get("service.name", "").replace(" ", "_")
         for scope in _dicts(resource.get("scopeLogs")):
             for item in _dicts(scope.get("logRecords")):
                 stamp = item.get("timeUnixNano") or item.get("observedTimeUnixNano") or ""
                 body = item.get("body")
-                if body:
-                    yield _written(_text(body), _epoch(str(stamp)), "", "")
+                texts = [_text(body)] if body else []
+                stack = _attributes(item).get("exception.stacktrace")
+                texts += [stack] if stack else []
+                if texts:
+                    shown = host if " " not in host else ""
+                    yield _written("\n".join(texts), _epoch(str(stamp)), shown, tag)
+
+
+def _attributes(holder: dict[str, Any]) -> dict[str, str]:
+    """Return OTLP's list of keys and values as a mapping of texts."""
+    return {
+        str(each.get("key")): _text(each["value"])
+        for each in _dicts(holder.get("attributes"))
+        if isinstance(each.get("value"), dict)
+    }
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
@@ -131,12 +152,15 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 class JournalExport:
     """journald's `-o export`: KEY=value lines, an entry ends at an empty line.
 
-    Binary values (a key alone, then a length) are skipped as what they are: lines without a key.
+    A value with line feeds stands as its key alone, then eight bytes of length (little-endian)
+    and the value itself (systemd, "Journal Export Formats"): tracebacks come so.
     """
 
     def __init__(self) -> None:
         self._entry: dict[str, Any] = {}
         self._origin: Origin = (0, 0, 0)
+        self._key = b""
+        self._held = bytearray()
 
     @staticmethod
     def fits(lines: list[bytes]) -> bool:
@@ -147,14 +171,39 @@ class JournalExport:
 
     def feed(self, line: bytes, origin: Origin) -> Iterator[tuple[bytes, Origin]]:
         """Take one line; yield the entry that it completes."""
+        if self._key:
+            self._hold(line)
+            return
         if not line.strip():
             yield from self.finish()
+            return
+        if _LONE_KEY.match(line):
+            self._key = line
+            if line == b"MESSAGE":
+                self._origin = origin
             return
         if not _KEY.match(line):
             return
         key, _, value = line.partition(b"=")
         if not self._entry or key == b"MESSAGE":
             self._origin = origin
+        self._set(key, value)
+
+    def _hold(self, line: bytes) -> None:
+        """Take a line of a value with a length; what its length does not fit is left alone."""
+        self._held += line + b"\n"
+        if len(self._held) < _LENGTH_BYTES:
+            return
+        length = int.from_bytes(self._held[:_LENGTH_BYTES], "little")
+        if length > _MAX_VALUE:
+            self._key = b""
+            self._held.clear()
+        elif len(self._held) > _LENGTH_BYTES + length:
+            self._set(self._key, bytes(self._held[_LENGTH_BYTES : _LENGTH_BYTES + length]))
+            self._key = b""
+            self._held.clear()
+
+    def _set(self, key: bytes, value: bytes) -> None:
         if len(self._entry) < 200:
             self._entry[key.decode()] = value.decode("utf-8", "replace")
 
