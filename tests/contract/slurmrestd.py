@@ -12,6 +12,7 @@ import json
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -70,6 +71,7 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     times: int = 1_000
     is_cut: bool = False
+    after_s: float = 0.0
 
 
 class Shapes:
@@ -262,6 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault = next((each for each in server.faults if each.path in path and each.times > 0), None)
         if fault is not None:
             fault.times -= 1
+            time.sleep(fault.after_s)
             self._reply(fault.status, fault.body, fault.headers, is_cut=fault.is_cut)
             return
         told = self.headers.get("X-SLURM-USER-TOKEN")

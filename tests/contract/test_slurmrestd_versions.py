@@ -1,10 +1,12 @@
 """Every published version of slurmrestd's answers says the same to us; its refusals too."""
 
 import json
+from functools import partial
 
 import pytest
 from slurmrestd import SECRET, VERSIONS, Fault, Job, Node, serving
 
+from connectors.http_source import HttpSource
 from connectors.protocol import (
     Collected,
     MalformedAnswerError,
@@ -36,11 +38,11 @@ JOBS = [
 ]
 
 
-def connector(url, *, token="good", user="ann", versions=()):
+def connector(url, *, token="good", user="ann", versions=(), timeout_s=2):
     chosen = f"      versions: [{', '.join(versions)}]\n" if versions else ""
     yaml = (
         f"version: 1\nclusters:\n  - name: c\n    slurm:\n      kind: rest\n      url: {url}\n"
-        f"      user: {user}\n      token: {{env: TOKEN}}\n      timeout_s: 2\n{chosen}"
+        f"      user: {user}\n      token: {{env: TOKEN}}\n      timeout_s: {timeout_s}\n{chosen}"
     )
     world = Outside(environment={"TOKEN": token}, clock=lambda: 0.0, pause=lambda _s: None)
     return build_connectors(read_site(yaml.encode(), shown="sources.yaml"), world)[0]
@@ -184,6 +186,23 @@ def test_what_goes_wrong_is_told_by_its_kind(fault, error, told):
         server.jobs, server.faults = JOBS, [fault]
         with pytest.raises(error, match=told):
             connector(server.url).describe(Workload(scheduler="slurm", job_id="7"))
+
+
+def test_an_answer_that_does_not_come_is_unreachable():
+    with serving(43, token="good") as server:
+        server.jobs, server.faults = JOBS, [Fault("/job/", 200, b"{}", after_s=0.6)]
+        with pytest.raises(SourceUnreachableError, match="timed out"):
+            connector(server.url, timeout_s=0.2).describe(Workload(scheduler="slurm", job_id="7"))
+
+
+def test_a_huge_answer_is_cut_off_and_loses_nothing_else(monkeypatch):
+    monkeypatch.setattr("connectors.registry.HttpSource", partial(HttpSource, max_bytes=10_000))
+    with serving(43, token="good") as server:
+        server.jobs, server.nodes = JOBS, [Node("n2", ("DOWN",))]
+        server.faults = [Fault("/slurmdb/", 200, b'{"pad": "' + b"x" * 50_000 + b'"}')]
+        found, collected = streams(server)
+    assert sorted(found) == ["slurm/controller", "slurm/nodes"]
+    assert "more than 10000 bytes" in collected.warnings[0]
 
 
 def test_what_passes_is_tried_again():

@@ -142,6 +142,18 @@ def test_a_broken_event_is_refused(name):
         scoped(f"malformed/{name}")
 
 
+def test_the_pages_request_is_about_the_attempt_whose_end_batch_tells():
+    page = (EVENTS.parent / "docs/schedulers.md").read_text()
+    (line,) = [each for each in page.splitlines() if "put-events --entries" in each]
+    (entry,) = json.loads(line.partition("--entries '")[2].removesuffix("'"))
+    asked = parse_event(
+        {"source": entry["Source"], "detail-type": entry["DetailType"],
+         "detail": json.loads(entry["Detail"])}
+    )  # fmt: skip
+    assert asked.detection_signal == "hang"
+    assert attempt_key(asked.workload) == attempt_key(scoped("batch-failed.json").workload)
+
+
 def pcs(name):
     messages = read_messages(json.loads((EVENTS / name).read_bytes()))
     found = []
