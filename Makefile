@@ -51,6 +51,8 @@ bench-connectors: $(READY) ## connectors against reading a file, redaction, 10 G
 
 soak: $(READY) ## seeded duplicate, reordering and fault runs on the embedded AWS
 	@$(BIN)/python scripts/soak.py
+	@$(BIN)/python scripts/soak.py --events 2000 --copies 1 --seed 2
+	@$(BIN)/python scripts/chaos.py --out docs/chaos-runs.csv
 	@$(BIN)/python scripts/service_soak.py
 
 build: $(READY) ## the deployable artifact (needs the SAM command line)

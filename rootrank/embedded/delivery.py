@@ -22,18 +22,21 @@ class Delivery:
     batch_size: int
     _clients: tuple[Any, Any] | None = None
 
-    def deliver(self) -> int:
-        """Deliver until the queue is empty; returns the number of deliveries."""
+    def deliver(self, batches: int | None = None) -> int:
+        """Deliver until the queue is empty, or so many batches; returns how many messages."""
         if self._clients is None:
             self._clients = boto3.client("sqs"), boto3.client("lambda")
         sqs, functions = self._clients
-        count = 0
-        while messages := sqs.receive_message(
-            QueueUrl=self.queue_url,
-            MaxNumberOfMessages=self.batch_size,
-            WaitTimeSeconds=0,
-            MessageSystemAttributeNames=["All"],
-        ).get("Messages"):
+        count = taken = 0
+        while (batches is None or taken < batches) and (
+            messages := sqs.receive_message(
+                QueueUrl=self.queue_url,
+                MaxNumberOfMessages=self.batch_size,
+                WaitTimeSeconds=0,
+                MessageSystemAttributeNames=["All"],
+            ).get("Messages")
+        ):
+            taken += 1
             count += len(messages)
             answer = functions.invoke(
                 FunctionName=self.function,

@@ -33,6 +33,9 @@ STACK_NAME: Final = "rootrank"
 _PARAMETERS: Final = {"Architecture": "x86_64", "GraceSeconds": "0"}
 """Nothing arrives late here, so there is nothing to wait for."""
 _POLL_SECONDS: Final = 0.04
+_AT_ONCE: Final = 16
+"""Executions at a time before more events are delivered: one process runs one handler at a time,
+and what waits for it longer than a state's timeout would be given up on."""
 _DEFAULT_TIMEOUT_S: Final = 600.0
 
 Progress = Callable[[str, Mapping[str, Any]], None]
@@ -112,13 +115,17 @@ class Stack:
         """Deliver events and wait until no execution runs; raises `WorkflowTimeoutError`."""
         deadline = time.monotonic() + timeout_s
         while True:
-            delivered = sum(
-                delivery.deliver()
-                for delivery in self.resources.deliveries
-                if is_waiting(delivery.queue_arn)
-            )
             running = self._follow()
-            if not running and not delivered:
+            delivered = 0
+            if running < _AT_ONCE:
+                delivered = sum(
+                    delivery.deliver(batches=1)
+                    for delivery in self.resources.deliveries
+                    if is_waiting(delivery.queue_arn)
+                )
+            if delivered:
+                continue
+            if not running:
                 return
             if time.monotonic() > deadline:
                 raise WorkflowTimeoutError(f"{running} executions still run after {timeout_s} s")

@@ -1,5 +1,7 @@
 """Who may speak for whom."""
 
+from pathlib import Path
+
 import pytest
 
 from connectors.schedulers.scoped import ScopedEvent
@@ -83,3 +85,11 @@ def test_terms_are_those_of_the_attempts_cluster() -> None:
 def test_a_site_file_that_would_not_hold_is_refused(change: tuple[bytes, bytes], told: str) -> None:
     with pytest.raises(SiteError, match=told):
         read_site(FILE.replace(*change), shown="sources.yaml")
+
+
+def test_the_site_file_of_the_page_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs/tenants.md").read_text(encoding="utf-8")
+    text = page.split("```yaml\n", 1)[1].split("```", 1)[0]
+    assert [each.name for each in read_site(text.encode(), shown="page").tenants] == [
+        "team-a", "team-b",
+    ]  # fmt: skip
