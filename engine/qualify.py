@@ -5,7 +5,7 @@ The codes are listed in docs/verdict.md.
 
 from dataclasses import dataclass, field
 
-from engine.candidates import Cause, is_supported
+from engine.candidates import EXPLICIT_TIER, Cause, is_supported
 from engine.case import Case
 from engine.correlate import Graph
 from engine.coverage import CoverageMap
@@ -126,7 +126,7 @@ class Qualifier:
         """Whether only its place below the last step says that an error came before the limit."""
         return (
             self._claim.terminal == "timeout"
-            and cause.tier > 0
+            and cause.head.meaning.tier == EXPLICIT_TIER
             and cause.head.is_undated
             and self._progress.is_below(cause.head)
         )

@@ -37,14 +37,15 @@ def ep(symptom: str, *, trust: str = "node", node: str = "node-001", rank: int |
     return episode
 
 
-def judged(
+def qualified(
     *episodes: Episode, link: int = 2, domain: str = "", rivals: tuple[str, ...] = (),
     witnesses: tuple[Episode, ...] = (), coincident: tuple[Episode, ...] = (),
-    several: bool = False, hang: bool = False, dropped: dict[int, str] | None = None,
-    backed: tuple[str, ...] = (), streams: tuple[Any, ...] = KERNEL_LOGS,
+    several: bool = False, located: bool = False, hang: bool = False, is_fine: bool = False,
+    dropped: dict[int, str] | None = None, backed: tuple[str, ...] = (),
+    streams: tuple[Any, ...] = KERNEL_LOGS,
     progress: Progress = NO_STEPS, losses: tuple[str, ...] = (), terminal: str = "failed",
     bounds: Bounds | None = None, **workload: Any,
-) -> Judgement:  # fmt: skip
+) -> tuple[Judgement, Decision]:  # fmt: skip
     """The judgement of one cause on these episodes, each explaining all witnesses; or of none."""
     listed = [*episodes, *witnesses]
     graph = Graph(listed, [[] for _ in listed], [[] for _ in listed])
@@ -59,15 +60,21 @@ def judged(
     causes *= 2 if several else 1
     decision = Decision(
         terminal, "hang" if hang else "crash", causes[0].domain if causes else "unknown", "x",
-        causes, several, list(coincident), [], dropped or {}, frozenset(backed),
+        causes, several or located, list(coincident), [], dropped or {}, frozenset(backed),
     )  # fmt: skip
+    decision.domain = "none" if is_fine else decision.domain
     made = case(streams=streams, **workload)
     directory = Directory(made.workload, made.observations)
     bounds = bounds or bounds_of(made)
-    return Qualifier(
+    found = Qualifier(
         made, graph, decision, map_coverage(made, directory, bounds), directory=directory,
         bounds=bounds, progress=progress, claim=read_state(made.workload), losses=list(losses),
     ).judge()  # fmt: skip
+    return found, decision
+
+
+def judged(*episodes: Episode, **more: Any) -> Judgement:
+    return qualified(*episodes, **more)[0]
 
 
 def asked(judgement: Judgement) -> list[str]:
@@ -193,6 +200,47 @@ def test_no_cause_several_causes_and_lost_evidence_are_told():
     assert (judged().level, judged().reasons) == ("insufficient", ["no_cause_observed"])
     assert judged(ep("lost"), several=True).reasons == ["several_causes_fit"]
     assert "evidence_lost" in judged(ep("lost"), losses=("a shard",)).reasons
+
+
+@pytest.mark.parametrize(
+    ("state", "tier", "when", "at_byte", "is_capped"),
+    [
+        ("TIMEOUT", 3, None, 5000, True), ("FAILED", 3, None, 5000, False),
+        ("TIMEOUT", 0, None, 5000, False), ("TIMEOUT", 4, None, 5000, False),
+        ("TIMEOUT", 3, 50.0, 5000, False), ("TIMEOUT", 3, None, 9100, False),
+    ],
+)  # fmt: skip
+def test_an_error_dated_by_its_place_before_a_limit_is_at_most_probable(
+    state, tier, when, at_byte, is_capped
+):
+    error = ep("raised", domain="application", tier=tier, trust="workload")
+    error.observations[0] = seen("raised", when, uri="job.log", line=90)
+    found = judged(error, state=state, progress=replace(STEPS, ends={"job.log": at_byte}))
+    assert ("dated_by_place" in found.reasons) is is_capped
+    assert found.level == ("probable" if is_capped else "definitive")
+
+
+def test_a_place_without_a_cause_is_located_and_not_explained():
+    found = judged(ep("rank_lagging"), located=True)
+    assert (found.level, found.reasons) == ("ambiguous", ["located_not_explained"])
+
+
+@pytest.mark.parametrize(
+    ("domain", "left"), [("gpu", "unknown"), ("nvlink", "unknown"), ("pcie", "unknown"),
+                         ("host", "unknown"), ("application", "application")],
+)  # fmt: skip
+def test_a_lean_towards_a_machine_accuses_it_and_is_not_told_as_its_domain(domain, left):
+    cause = ep("unclear", domain=domain, rivals=("data",), trust="platform")
+    _, decision = qualified(cause, rivals=("data",))
+    assert (decision.domain, decision.causes[0].domain) == (left, left)
+
+
+def test_success_is_the_schedulers_word_or_else_the_jobs_own():
+    stated = judged(is_fine=True, state="COMPLETED", exit_code="0:0")
+    assert (stated.level, stated.reasons) == ("definitive", ["scheduler_says_completed"])
+    said = judged(is_fine=True, state=None, exit_code=None)
+    assert (said.level, said.reasons) == ("probable", ["job_says_finished"])
+    assert said.requests == []
 
 
 # --- requests -------------------------------------------------------------------------------
