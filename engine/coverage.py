@@ -81,7 +81,30 @@ def map_coverage(
         _entry(source, state, reason, groups[(source, state, reason)], total)
         for (source, state, reason), total in sorted(totals.items())
     ]
-    return CoverageMap(entries, states, nodes)
+    return CoverageMap(_by_window(entries, case), states, nodes)
+
+
+def _by_window(entries: list[Coverage], case: Case) -> list[Coverage]:
+    """Tell the tail, which was read whole, from what lies before it, of which only some was."""
+    found: list[Coverage] = []
+    for entry in entries:
+        if entry.state != "filtered":
+            found.append(entry)
+            continue
+        parts = [each for each in case.reports if each.source == entry.source]
+        is_alone = sum(1 for each in entries if each.source == entry.source) == 1
+        for window, state, reason, chosen in (
+            ("tail", "complete", None, [r for r in parts if r.coverage != "filtered"]),
+            ("whole", "filtered", entry.reason, [r for r in parts if r.coverage == "filtered"]),
+        ):
+            update: dict[str, object] = {"window": window, "state": state, "reason": reason}
+            if is_alone:
+                update |= {
+                    "lines": sum(each.lines for each in chosen),
+                    "bytes": sum(each.bytes for each in chosen),
+                }
+            found.append(entry.model_copy(update=update))
+    return found
 
 
 def _gather(case: Case, directory: Directory) -> dict[tuple[str, str], _Seen]:

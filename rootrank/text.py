@@ -198,7 +198,8 @@ def _coverage_row(row: Coverage, ink: Ink) -> str:
     until = f", until {row.last}" if row.last else ""
     reason = f" ({printable(row.reason)})" if row.reason else ""
     state = ink(f"{row.state:12}", tone)
-    return f"{row.source:16}{state}{counted}{until}{nodes}{reason}"
+    source = row.source if row.window == "whole" else f"{row.source}, {row.window}"
+    return f"{source:16}{state}{counted}{until}{nodes}{reason}"
 
 
 def _progress(verdict: Verdict) -> Iterator[str]:

@@ -121,6 +121,14 @@ def test_node_logs_in_loki_name_the_node_that_failed(serve, book):
     assert state_of(verdict, "syslog") == {("complete", "n[1-2]")}
 
 
+def test_the_tail_is_told_from_what_was_filtered_before_it(serve, book):
+    hours = [(ENDED - 4 * 3_600 * NS, XID, {}), (ENDED - 3 * 3_600 * NS, "quiet", {})]
+    streams = [(labels, sorted(entries + hours)) for labels, entries in KERNEL]
+    verdict, _ = judged(site_of(serve(streams)), book)
+    found = {(e.window, e.state, e.lines) for e in verdict.coverage if e.source == "syslog"}
+    assert found == {("tail", "complete", 3), ("whole", "filtered", 2)}
+
+
 def test_a_mistyped_label_is_unverified_and_never_a_cleaner_verdict(serve, book):
     server = serve(KERNEL)
     right, _ = judged(site_of(server), book)
