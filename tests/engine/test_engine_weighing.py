@@ -322,6 +322,13 @@ def test_an_error_on_two_ranks_goes_before_a_later_fault_if_one_of_them_explains
     assert symptoms(decided(*errors, peer, late, hit, edges=edges)) == ["raised"]
 
 
+def test_an_error_of_the_rank_that_failed_first_goes_before_faults_of_the_whole_tail():
+    late = lost(30)
+    hit = ep("hit", 31, role="secondary", tier=6, trust="workload", rank=2)
+    found = decided(raised(15), late, hit, edges=((late, hit),), first=(1,))
+    assert symptoms(found) == ["raised"]
+
+
 def test_a_later_word_of_the_node_in_the_same_tier_is_not_out_of_time():
     told = raised(30, domain="framework")
     own = ep("own", 31, domain="framework", tier=3, trust="platform", rank=1)
@@ -489,6 +496,7 @@ def test_a_running_job_is_hung_where_a_hang_shows_or_is_reported():
 def test_a_job_of_unknown_end_is_completed_only_where_it_says_so_and_nothing_failed():
     done = ep("mark_training_finished", 59, domain="none", role="marker", tier=7)
     other = ep("mark_other", 59, domain="none", role="marker", tier=7)
+    assert decided(other, done, state="unknown").terminal == "completed"
     found = decided(done, state="unknown")
     assert (found.terminal, found.domain, found.failure_class) == (
         "completed",
