@@ -22,6 +22,7 @@ SETTLE_US = 2 * MINUTE_US
 CAUSAL_WINDOW_US = 40 * MINUTE_US
 ROLE_ORDER = {"root": 0, "lean_root": 1, "ambiguous": 2}
 _UNLINKED_TIER = 3.5
+_STARTED = "pod_container_started"
 # Explicit program errors (catalogue 4.2); what is above is ambiguous.
 EXPLICIT_TIER = 3
 # These tell that something failed, never what: they support no cause.
@@ -113,7 +114,12 @@ class Candidates:
     def _is_backed(self, position: int) -> bool:
         episode = self._graph.episodes[position]
         still_waits = self._claim.terminal == "not_started" and not self._progress.has_steps
-        never_ran = still_waits or not self._progress.has_output
+        is_over = (
+            self._bounds.end != OPEN_FUTURE
+            and episode.seen_last + CAUSAL_WINDOW_US < self._bounds.end
+            and any(other.symptom == _STARTED for other in self._graph.episodes)
+        )
+        never_ran = still_waits or not (is_over or self._progress.has_output)
         if episode.meaning.manifestation == "never_started" and never_ran:
             # Passing trouble at the start counts where nothing shows that the job ever ran.
             self.backed.add(episode.symptom)

@@ -25,6 +25,10 @@ from engine.normalise import Bounds
 from engine.progress import STALL, Progress
 from engine.terminal import Claim
 
+# Two faults in the same seconds on different nodes, one inside a machine and one outside of it.
+_TWIN_US = 10_000_000
+_TWIN_TIER = 4
+_INSIDE = frozenset({"gpu", "nvlink", "pcie"})
 # An error that explains nothing else may have been caught and passed by, so only one shortly
 # before counts.
 NEAR_US = 5 * MINUTE_US
@@ -204,7 +208,29 @@ class Decider:
             for cause in rivals:
                 cause.reach = self._reach(cause)
             rivals = _keep_max(rivals, lambda cause: len(cause.reach))
-        return _merge_same_subject(rivals)
+        return _merge_same_subject(self._with_twin(rivals, causes))
+
+    def _with_twin(self, chosen: list[Cause], causes: list[Cause]) -> list[Cause]:
+        """Join a fault that another node's kernel tells of in the same seconds.
+
+        A device lost here and a cable pulled there: either stops everybody, neither explains the
+        other, and a lower tier says only how sure each is of itself.
+        """
+        head = chosen[0].head
+        if len(chosen) > 1 or not _is_placed_fault(chosen[0]):
+            return chosen
+        twins = [
+            cause
+            for cause in causes
+            if cause is not chosen[0]
+            and _is_placed_fault(cause)
+            and cause.link >= 1
+            and (cause.domain in _INSIDE) != (chosen[0].domain in _INSIDE)
+            and not surely_earlier(head, cause.head)
+            and not surely_earlier(cause.head, head)
+            and not _nodes(cause) & _nodes(chosen[0])
+        ]
+        return [*chosen, *twins]
 
     def _earliest(self, rivals: list[Cause]) -> list[Cause]:
         """Leave out what surely began after another one, unless nothing is left then."""
@@ -319,6 +345,23 @@ class Decider:
             episode.meaning.role in ("secondary", "root", "lean_root", "ambiguous")
             for episode in self._graph.episodes
         )
+
+
+def _is_placed_fault(cause: Cause) -> bool:
+    """Whether a node's own log tells of a fault, and when it began to within seconds."""
+    head = cause.head
+    return (
+        head.trust in ("node", "platform")
+        and head.meaning.role in ("root", "lean_root")
+        and head.meaning.accuses
+        and head.meaning.tier <= _TWIN_TIER
+        and bool(_nodes(cause))
+        and head.onset_latest - head.onset_earliest <= _TWIN_US
+    )
+
+
+def _nodes(cause: Cause) -> set[str]:
+    return {episode.subject.node for episode in cause.episodes if episode.subject.node}
 
 
 def _keep_max(causes: list[Cause], measure: Callable[[Cause], int]) -> list[Cause]:

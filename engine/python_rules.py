@@ -23,7 +23,7 @@ from engine.normalise import Bounds
 
 SHIPPED: Final = Path(__file__).resolve().parent.parent / "rules" / "python"
 WORK_BUDGET: Final = 100_000
-RECOVERED: Final = "recovered"
+RECOVERED: Final[Literal["recovered"]] = "recovered"
 
 
 class BudgetError(Exception):
@@ -105,9 +105,13 @@ class EdgeProposal:
 
 @dataclass(slots=True, frozen=True)
 class RecoveryProposal:
-    """`episode` was over long before the job's end: it is kept, and explains nothing."""
+    """`episode` was over long before the job's end, or is not the job's: it explains nothing.
+
+    It is kept, set aside for `reason`.
+    """
 
     episode: EpisodeView
+    reason: Literal["recovered", "other_process"] = RECOVERED
 
 
 Proposal = SymptomProposal | EdgeProposal | RecoveryProposal
@@ -221,19 +225,20 @@ class _Made:
     episode: Episode | None = None
     edges: list[tuple[Episode, Episode, bool]] = field(default_factory=list)
     recovered: Episode | None = None
+    reason: str = ""
 
     def add_to(self, proposed: Proposed, rule_id: str) -> None:
         if self.episode is not None:
             proposed.episodes.append(self.episode)
         proposed.edges.extend((cause, effect, rule_id, firm) for cause, effect, firm in self.edges)
         if self.recovered is not None and not self.recovered.reason:
-            self.recovered.reason = RECOVERED
+            self.recovered.reason = self.reason
 
 
 def _build(proposal: Proposal, episodes: list[Episode], meanings: Meanings) -> _Made:
     match proposal:
         case RecoveryProposal():
-            return _Made(recovered=episodes[proposal.episode.number])
+            return _Made(recovered=episodes[proposal.episode.number], reason=proposal.reason)
         case EdgeProposal():
             pair = (episodes[proposal.cause.number], episodes[proposal.effect.number])
             return _Made(edges=[(*pair, proposal.strength == "sufficient")])

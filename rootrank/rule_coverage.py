@@ -17,7 +17,8 @@ from rootrank.local_case import read_case
 from rootrank.rule_pairs import PairTrial, run_pairs, shown_by
 from rootrank.rule_series import SeriesTrial, run_series
 
-_RECOVERED_RULE = "python/recovered"
+# Python rules that set episodes aside, by the reason they give.
+_SETTING_ASIDE = {RECOVERED: "python/recovered", "other_process": "python/other_process_oom"}
 
 
 @dataclass(slots=True)
@@ -43,8 +44,8 @@ class CaseWatch:
             observation.rule.partition("#")[0] for observation in findings.case.observations
         )
         fired.update(d.rule for name, d in self.book.symptoms.items() if name in symptoms)
-        if any(episode.reason == RECOVERED for episode in findings.episodes):
-            fired.add(_RECOVERED_RULE)
+        reasons = {episode.reason for episode in findings.episodes}
+        fired.update(rule for reason, rule in _SETTING_ASIDE.items() if reason in reasons)
         self.fired |= fired
         self.silent.update(
             cause.rule

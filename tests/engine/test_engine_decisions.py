@@ -585,3 +585,19 @@ def test_an_error_without_a_stamp_below_the_last_step_is_why_a_job_waited_until_
     assert (verdict.failure_class, verdict.quality.level) == (symptom, level)
     assert verdict.terminal_state == "timeout"
     assert ("dated_by_place" in verdict.quality.reasons) is (symptom == "user_error")
+
+
+def test_faults_inside_and_outside_of_two_machines_in_the_same_second_are_rivals():
+    wait = seen("watchdog_timeout", 55, node="node-001", rank=0, fields={"timeout_ms": "600000"})
+    lost = seen("gpu_lost", 44, source="syslog", node="node-002", gpu_pci="0000:80:00")
+    link = seen("cable_pulled", 44, source="syslog", node="node-001")
+    pulled = meaning("cable_pulled", "network", "lean_root", 4, entity="nic")
+    rules = tuple(
+        cause((name,), ("watchdog_timeout",), ("job",), high=1800)
+        for name in ("gpu_lost", "cable_pulled")
+    )
+    both = attribute(case(wait, lost, link), book(pulled, causes=rules))
+    assert (both.domain, both.quality.level) == ("unknown", "ambiguous")
+    assert {cause.domain for cause in both.root_causes} == {"gpu", "network"}
+    later = seen("cable_pulled", 46, source="syslog", node="node-001")
+    assert attribute(case(wait, lost, later), book(pulled, causes=rules)).domain == "gpu"
