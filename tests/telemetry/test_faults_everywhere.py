@@ -63,7 +63,7 @@ class OfPrometheus(Case):
             result = []
             if "count by" in query:
                 result = [{"metric": {"__name__": "DCGM_FI_DEV_XID_ERRORS"}, "value": [1, "1"]}]
-            elif '"DCGM_FI_DEV_XID_ERRORS"' in query and query.endswith("s]"):
+            elif '"DCGM_FI_DEV_XID_ERRORS",Hostname=~' in query and query.endswith("s]"):
                 for node, code in (("n1", "79"), ("n2", "0")):
                     values = [[END_S - 600 + 15 * n, code if n > 20 else "0"] for n in range(40)]
                     metric = {"__name__": "DCGM_FI_DEV_XID_ERRORS", "gpu": "0", "Hostname": node}
