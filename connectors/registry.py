@@ -44,6 +44,7 @@ from connectors.telemetry.settings import (
     PodLogs,
     PrometheusSource,
     ServiceEndpoint,
+    SpokeRole,
 )
 from engine.model.plan import PlanItem
 
@@ -62,6 +63,7 @@ class Outside:
     buckets: Callable[[str], FileStore] | None = None
     signer: Callable[[str, str], Any] | None = None
     logs: Callable[[str], LogsApi] | None = None
+    logs_as: Callable[[str, SpokeRole], LogsApi] | None = None
     read_arn: Callable[[str], str] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -198,7 +200,12 @@ def cloudwatch_connector(
     """Return the CloudWatch Logs connector; raises `SourceNotConfiguredError` without AWS."""
     if outside.logs is None:
         raise SourceNotConfiguredError(f"{cluster.name}: no way to CloudWatch Logs from here")
-    api = outside.logs(settings.region)
+    if settings.role is None:
+        api = outside.logs(settings.region)
+    elif outside.logs_as is None:
+        raise SourceNotConfiguredError(f"{cluster.name}: no way to take a role from here")
+    else:
+        api = outside.logs_as(settings.region, settings.role)
     return CloudWatchConnector(cluster.name, settings, api, outside.clock, outside.now)
 
 

@@ -165,10 +165,21 @@ class CloudWatchGroup(StrictDocument):
         return value
 
 
+class SpokeRole(StrictDocument):
+    """A role of another account that is taken for reading; its owner chose the external id."""
+
+    arn: str = Field(pattern=r"^arn:[a-z-]+:iam::[0-9]{12}:role/[\w+=,.@/-]+$")
+    external_id: str = Field(min_length=2, max_length=1224)
+
+
 class CloudWatchSource(StrictDocument):
-    """CloudWatch Logs of one region, with the credentials of whoever runs the connector."""
+    """CloudWatch Logs of one region, with the credentials of whoever runs the connector.
+
+    With `role` as that role, in its account.
+    """
 
     region: str
+    role: SpokeRole | None = None
     groups: tuple[CloudWatchGroup, ...] = Field(min_length=1)
     budget: Budget = Budget(bytes=1024**3, seconds=300, requests=2_000)
     runner: Runner | None = None

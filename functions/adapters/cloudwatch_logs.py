@@ -17,12 +17,16 @@ from connectors.protocol import (
     SourceUnreachableError,
 )
 from connectors.telemetry.cloudwatch import LogEvent
+from connectors.telemetry.settings import SpokeRole
 from functions.adapters.faults import AWS_ERRORS, AwsError, error_code, is_busy
 from functions.adapters.patience import patiently
 
 _REFUSED: Final = frozenset({"AccessDeniedException", "UnrecognizedClientException",
                              "ExpiredTokenException", "InvalidSignatureException",
                              "NoCredentialsError"})  # fmt: skip
+_PATIENCE: Final = Config(
+    connect_timeout=5, read_timeout=30, retries={"mode": "adaptive", "max_attempts": 5}
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,7 +134,31 @@ def _told(error: AwsError, where: str) -> ConnectorError:
 
 def open_logs(region: str) -> CloudWatchLogs:
     """Return CloudWatch Logs of a region, patient with throttling (25 requests a second)."""
-    config = Config(
-        connect_timeout=5, read_timeout=30, retries={"mode": "adaptive", "max_attempts": 5}
+    return CloudWatchLogs(boto3.client("logs", region_name=region, config=_PATIENCE))
+
+
+def open_logs_as(region: str, role: SpokeRole) -> CloudWatchLogs:
+    """Return CloudWatch Logs of another account, as a role there; raises `SourceRefusedError`.
+
+    What the role gives holds for an hour, longer than any collector works.
+    """
+    try:
+        answer = boto3.client("sts", region_name=region, config=_PATIENCE).assume_role(
+            RoleArn=role.arn, RoleSessionName="rootrank", ExternalId=role.external_id
+        )
+    except AWS_ERRORS as error:
+        if is_busy(error):
+            raise SourceBusyError(f"sts: {error_code(error)}") from error
+        raise SourceRefusedError(
+            f"{role.arn}: cannot be taken ({error_code(error)}); check its trust and external id"
+        ) from error
+    found = answer["Credentials"]
+    client = boto3.client(
+        "logs",
+        region_name=region,
+        config=_PATIENCE,
+        aws_access_key_id=found["AccessKeyId"],
+        aws_secret_access_key=found["SecretAccessKey"],
+        aws_session_token=found["SessionToken"],
     )
-    return CloudWatchLogs(boto3.client("logs", region_name=region, config=config))
+    return CloudWatchLogs(client)

@@ -22,7 +22,7 @@ from connectors.telemetry.settings import CLUSTER
 from engine.extract.redact import Redactor
 from engine.model.plan import PlanItem
 from engine.model.workload import Workload
-from functions.adapters.cloudwatch_logs import open_logs
+from functions.adapters.cloudwatch_logs import open_logs, open_logs_as
 from functions.adapters.faults import AWS_ERRORS, error_code
 from functions.adapters.s3_files import open_bucket
 from functions.adapters.sigv4 import signer
@@ -82,7 +82,13 @@ def read_arn(arn: str) -> str:
 
 def aws_outside() -> Outside:
     """Return the world with AWS in it: buckets, log groups and signatures."""
-    return Outside(buckets=open_bucket, signer=signer, logs=open_logs, read_arn=read_arn)
+    return Outside(
+        buckets=open_bucket,
+        signer=signer,
+        logs=open_logs,
+        logs_as=open_logs_as,
+        read_arn=read_arn,
+    )
 
 
 @dataclass(slots=True)
