@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test deployment check lint types bench bench-connectors soak build clean accuracy lab schemas lock
+.PHONY: help demo test deployment bench-functions check lint types bench bench-connectors soak build clean accuracy lab schemas lock
 
 help: ## show what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ test: $(READY) ## all tests
 
 deployment: $(READY) ## sam build, sam deploy to an emulator on loopback, functions as built (docs/deploy.md)
 	@ROOTRANK_DEPLOY=1 ROOTRANK_REQUIRE_SYSTEM=1 $(BIN)/python -m pytest tests/infra
+
+bench-functions: $(READY) ## cold start and memory of each function as built (docs/functions.md)
+	@ROOTRANK_DEPLOY=1 ROOTRANK_REQUIRE_SYSTEM=1 $(BIN)/python -m pytest tests/infra/test_deployment.py
+	@cp build/functions.md docs/functions.md && cat docs/functions.md
 
 check: lint types test ## lint, types and tests
 

@@ -23,6 +23,7 @@ from deployed import (
     upload,
     workload,
 )  # fmt: skip
+from measures import table
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -91,6 +92,7 @@ def deployed(
             environment=environment,
         )  # fmt: skip
         yield Deployed(server, outputs(server), built, python)
+        (ROOT / "build/functions.md").write_text(table(server.log, built))
         told = sam(
             "delete",
             "--no-prompts",

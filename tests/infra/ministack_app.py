@@ -70,6 +70,7 @@ def _execute(function: dict[str, Any], event: Any, _request_id: str) -> dict[str
         process.is_busy = False
     told = {
         "measured": process.spec.name,
+        "process": f"{id(process)}-{process.starts}",
         "init_ms": round(process.init_milliseconds),
         "init_cpu_ms": round(process.init_cpu_milliseconds),
         "peak_mib": round(process.peak_mib),
