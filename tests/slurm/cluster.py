@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from machine import free_ports, has_jwt, has_memory_cgroup, listens
+
 NODES = ("rr1", "rr2", "rr3")
 ACCOUNT = "research"
 NAME = "rrlab"
@@ -31,28 +33,6 @@ PROGRAMS = (
 
 class ClusterError(RuntimeError):
     """What did not come up, with the end of its log."""
-
-
-def has_memory_cgroup() -> bool:
-    """Whether memory limits can be set here with control groups of version 1."""
-    return Path("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists()
-
-
-def has_jwt() -> bool:
-    """Whether Slurm's JWT plugin is installed (slurm-wlm-jwt-plugin)."""
-    return any(Path("/usr/lib").glob("*/slurm-wlm/auth_jwt.so"))
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 def wait_for(what: str, is_so: Callable[[], bool], seconds: float, pause: float = 0.1) -> None:
@@ -153,7 +133,7 @@ class Cluster:
         argv = ["slurmrestd", "-a", "rest_auth/jwt", f"127.0.0.1:{port}"]
         # Its own default, which every request's token replaces (slurmrestd's manual page).
         self.start("rest-jwt", argv, user="games", SLURM_JWT="daemon")
-        wait_for("slurmrestd", lambda: _listens(port), 20)
+        wait_for("slurmrestd", lambda: listens(port), 20)
         return f"http://127.0.0.1:{port}"
 
     def token(self, user: str) -> str:
@@ -366,11 +346,6 @@ class Cluster:
             shutil.chown(key, "slurm", "slurm")
             key.chmod(0o600)
         return ["AuthAltTypes=auth/jwt", f"AuthAltParameters=jwt_key={key}"]
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextlib.contextmanager

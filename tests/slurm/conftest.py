@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from cluster import PROGRAMS, Cluster, ClusterError, free_ports, has_memory_cgroup, running
+from cluster import PROGRAMS, Cluster, ClusterError, running
+from machine import free_ports, has_memory_cgroup
 
 from engine.model.verdict import Verdict
 from functions.adapters.object_store import ObjectStore

@@ -4,7 +4,7 @@ The epilog, the completion plugin and the poller all tell of each job: an attemp
 """
 
 import pytest
-from cluster import has_jwt, has_memory_cgroup
+from machine import has_jwt, has_memory_cgroup
 
 from connectors.registry import Outside, build_connectors
 from connectors.site import read_site

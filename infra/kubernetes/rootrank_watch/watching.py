@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rootrank_slurm.bus import Bus, BusDownError, BusRefusedError
 from rootrank_slurm.deliver import detail_type_of
+from rootrank_slurm.fitting import fitting
 from rootrank_slurm.spool import Spool
 
 from connectors.protocol import ConnectorError, CursorExpiredError, SourceAbsentError
@@ -111,7 +112,7 @@ class Watching:
             for name in self.spool.names():
                 try:
                     detail = self.spool.read(name)["record"]["detail"]
-                    self.bus.put(SOURCE, detail_type_of(detail), detail)
+                    self.bus.put(SOURCE, detail_type_of(detail), fitting(detail))
                 except BusDownError as error:
                     self.say(f"the bus is down, {len(self.spool.names())} events wait: {error}")
                     return False

@@ -5,6 +5,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from rootrank_slurm.bus import Bus, BusDownError, BusRefusedError
+from rootrank_slurm.fitting import fitting
 from rootrank_slurm.instances import instances_of, read_instances
 from rootrank_slurm.records import ACCOUNTING_LAG_S, Slurm, attempt_row, is_settled, job_of, rows_of
 from rootrank_slurm.spool import Spool
@@ -75,7 +76,7 @@ class Deliverer:
                 left += 1
                 continue
             try:
-                self.bus.put(SOURCE, detail_type_of(detail), detail)
+                self.bus.put(SOURCE, detail_type_of(detail), fitting(detail))
             except BusRefusedError as error:
                 say("event %s is refused: %s" % (name, error))
                 self.spool.bury(name, str(error))
