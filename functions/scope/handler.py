@@ -135,7 +135,7 @@ def _ask_scheduler(workload: Workload) -> Workload:
     try:
         site = configured_site()
         cluster = None if site is None else site.cluster(workload.cluster)
-        if cluster is None or cluster.slurm is None or workload.scheduler != "slurm":
+        if cluster is None or cluster.slurm is None or workload.scheduler not in ("slurm", "pcs"):
             return workload
         if cluster.runner != "lambda":  # it cannot be reached from here; its item asks it
             return workload
