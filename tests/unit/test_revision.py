@@ -10,13 +10,16 @@ from engine.model.verdict import Verdict, seal
 from functions.attribute.revision import (
     ITEM_BYTES,
     MESSAGE_BYTES,
+    automation,
     changed_fields,
     index_keys,
     indexed_nodes,
     message,
     message_attributes,
     revision_status,
+    seen_order,
     table_item,
+    written_order,
 )
 
 
@@ -60,6 +63,56 @@ def test_automation_is_supported_when_any_action_says_so() -> None:
     )
     assert message_attributes(envelope(acting))["automation_supported"] == "true"
     assert message_attributes(envelope(verdict()))["automation_supported"] == "false"
+
+
+def drained(*nodes: str) -> Verdict:
+    return verdict(
+        actions=[
+            {"action": "drain_node", "target": node, "reason": "r",
+             "evidence_supports_automation": True}
+            for node in nodes
+        ]
+    )  # fmt: skip
+
+
+def test_a_correction_announces_for_automation_only_what_is_new() -> None:
+    first = automation(drained("node-1"), None)
+    assert first["automation_new"] == ["drain_node node-1"]
+    again = automation(drained("node-1"), first)
+    assert again["automation_new"] == []
+    attributes = message_attributes(envelope(drained("node-1")), again["automation_new"])
+    assert attributes["automation_supported"] == "false"
+    more = automation(drained("node-1", "node-2"), again)
+    assert more["automation_new"] == ["drain_node node-2"]
+    back = automation(drained("node-1"), automation(verdict(), more))
+    assert back["automation_new"] == []
+
+
+def test_what_an_older_release_announced_is_known_from_its_actions() -> None:
+    item = table_item(envelope(drained("node-1")), verdict_key="v", envelope_key="e")
+    assert automation(drained("node-1"), item)["automation_new"] == []
+    assert automation(drained("node-2"), item)["automation_new"] == ["drain_node node-2"]
+
+
+def test_an_action_has_one_deduplication_id_in_every_message() -> None:
+    told = [
+        message(
+            envelope(drained("node-1")).model_copy(update={"revision": revision}),
+            verdict_uri="s3://b/v",
+            automated=["drain_node node-1"],
+        )["automation"]
+        for revision in (1, 2)
+    ]
+    assert told[0] == told[1]
+    assert told[0][0]["key"] == "drain_node node-1"
+    assert message(envelope(verdict()), verdict_uri="s3://b/v")["automation"] == []
+
+
+def test_what_a_newer_pass_confirmed_is_newer_than_what_wrote_it() -> None:
+    item = {"generation": 1, "collection": 1}
+    assert seen_order(item) == written_order(item) == (1, 1)
+    confirmed = {**item, "seen_generation": 2, "seen_collection": 1}
+    assert (written_order(confirmed), seen_order(confirmed)) == ((1, 1), (2, 1))
 
 
 def test_an_incident_is_an_attribute_only_where_there_is_one() -> None:
