@@ -138,3 +138,24 @@ def test_secrets_in_a_jobs_name_are_stored_nowhere(embedded: Any) -> None:
     assert current["name"] == "train --api-key [redacted]"
     kept = [embedded.store.get(key)[0] for key, _ in embedded.store.list_objects(embedded.key)]
     assert all(b"sk-proj" not in body for body in kept)
+
+
+def test_an_event_for_another_accounts_tenant_waits_in_the_dead_letter_queue(
+    embedded: Any, site: Callable[[str], None]
+) -> None:
+    site(
+        "version: 1\ntenants:\n"
+        "  - {name: ours, accounts: ['123456789012']}\n"
+        "  - {name: theirs, accounts: ['210987654321']}\n"
+        "redaction:\n  emails: true\n"
+    )
+    workload = {**embedded.workload(), "name": "sft by ada@example.org"}
+    for tenant in ("ours", "theirs"):
+        embedded.send({**workload, "tenant": tenant})
+    key = embedded.key.replace("default/default/", "ours/default/")
+    assert embedded.current(key)["name"] == "sft by [redacted]"
+    letters = [each["body"]["detail"]["workload"] for each in embedded.stack.dead_letters()]
+    assert [each["tenant"] for each in letters if each["job_id"] == embedded.job_id] == ["theirs"]
+    kept = [embedded.store.get(name)[0] for name, _ in embedded.store.list_objects("ours/")]
+    assert kept
+    assert all(b"ada@example.org" not in body for body in kept)
