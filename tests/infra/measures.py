@@ -8,8 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-COLUMNS = """| function | cold start, CPU ms | cold start, ms here | peak MiB | of MiB |
+PAGE = """# Functions as built
+
+Written by `make bench-functions`: `sam build`, `sam deploy` on an emulator on loopback, one job's
+evidence from event to verdict, with the handlers under AWS's own runtime client and Python 3.13
+({machine}). A cold start is the time to the first `next` request: interpreter, runtime client,
+imports. On Lambda a function has a share of a processor that goes with its memory (1,769 MiB is
+one), so a cold start there takes at least the CPU milliseconds divided by that share.
+
+| function | cold start, CPU ms | cold start, ms here | peak MiB | of MiB |
 | --- | --- | --- | --- | --- |
+{rows}
+
+| shipped | MiB |
+| --- | --- |
+{sizes}
 """
 
 
@@ -25,16 +38,7 @@ def table(log: Path, built: Path) -> str:
             f"| {name} | {cpu[middle]} | {wall[middle]} | {peak} | {measured[0]['memory_mib']} |"
         )
     sizes = "\n".join(f"| {name} | {size:.1f} |" for name, size in _sizes(built))
-    return (
-        "# Functions as built\n\n"
-        "Written by `make bench-functions`: `sam build`, `sam deploy` on an emulator on loopback, one "
-        "job's evidence from event to\nverdict, with the handlers under AWS's own runtime client and "
-        f"Python 3.13 ({platform.machine()}). A cold start is the time to the\nfirst `next` request: "
-        "interpreter, runtime client, imports. On Lambda a function has a share of a processor that "
-        "goes\nwith its memory (1,769 MiB is one), so a cold start there takes at least CPU ms divided "
-        f"by that share.\n\n{COLUMNS}" + "\n".join(rows) + "\n\n| shipped | MiB |\n| --- | --- |\n"
-        f"{sizes}\n"
-    )
+    return PAGE.format(machine=platform.machine(), rows="\n".join(rows), sizes=sizes)
 
 
 def _by_function(log: Path) -> dict[str, list[dict[str, Any]]]:
