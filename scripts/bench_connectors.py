@@ -245,27 +245,35 @@ def middle(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure everything."""
+    """Measure everything, or the part that is asked for."""
     size = options.mib * PIECE
-    found: dict[str, Any] = {"ratios": [], "large": [], "redaction": []}
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         root = Path(folder)
         (root / "7").mkdir()
         log = root / "7" / "all.log"
         log.write_text("\n".join(lines_of(size)) + "\n")
-        base = middle([child("plain", str(log)) for _ in range(options.rounds)])
-        found["file"] = base
-        for kind in KINDS:
-            with serving(kind, size) if kind != "files" else _given(str(root)) as url:
-                run = middle([child("drain", kind, url) for _ in range(options.rounds)])
-            found["ratios"].append({"kind": kind, **run})
+        if options.only in (None, "large") and not options.quick:
+            found["large"] = measure_large(root / "large", log, options.gib)
+        if options.only == "large":
+            return found
+        found["file"] = middle([child("plain", str(log)) for _ in range(options.rounds)])
+        found["ratios"] = measure_ratios(root, size, options.rounds)
         found["redaction"] = [
             {"log": source, **child("masking", str(log), source)} for source in ("applog", "syslog")
         ]
         found["small"] = measure_small(root / "small", 1_000 if options.quick else 10_000)
-        if not options.quick:
-            found["large"] = measure_large(root / "large", log, options.gib)
     return found
+
+
+def measure_ratios(root: Path, size: int, rounds: int) -> list[dict[str, Any]]:
+    """Drain each connector."""
+    rows = []
+    for kind in KINDS:
+        with serving(kind, size) if kind != "files" else _given(str(root)) as url:
+            run = middle([child("drain", kind, url) for _ in range(rounds)])
+        rows.append({"kind": kind, **run})
+    return rows
 
 
 @contextmanager
@@ -311,13 +319,20 @@ def main() -> None:
     parser.add_argument("--gib", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="no 10 GiB, 1,000 small files")
+    parser.add_argument("--only", choices=["large", "rest"], help="one part; others are kept")
+    parser.add_argument("--kept", type=Path, default=ROOT / "build" / "bench" / "connectors.json",
+                        help="what was measured, by part")  # fmt: skip
     parser.add_argument("--scratch", type=Path, help="where the logs are made (a temporary folder)")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks-connectors.md")
     options = parser.parse_args()
     from bench import machine
     from bench_connectors_report import write_page
 
-    found = measure(options) | {"machine": machine()}
+    kept = json.loads(options.kept.read_text()) if options.only and options.kept.is_file() else {}
+    found = {"large": [], "ratios": [], "redaction": []} | kept | {"machine": machine()}
+    found |= measure(options)
+    options.kept.parent.mkdir(parents=True, exist_ok=True)
+    options.kept.write_text(json.dumps(found))
     write_page(found, options.output)
     print(json.dumps(found))
 

@@ -20,6 +20,13 @@ def page(found: dict[str, Any]) -> Iterator[str]:
     yield "# Benchmarks of connectors\n"
     yield "Written by `make bench-connectors` (`scripts/bench_connectors.py`), not by hand.\n"
     yield from table(["", ""], [[key, value] for key, value in found["machine"].items()])
+    if "file" in found:
+        yield from _rest(found)
+    if found["large"]:
+        yield from _large(found["large"])
+
+
+def _rest(found: dict[str, Any]) -> Iterator[str]:
     yield "\n## Reading through a connector\n"
     yield (
         "Each connector on loopback, its server in another process, against reading the bytes that "
@@ -53,17 +60,19 @@ def page(found: dict[str, Any]) -> Iterator[str]:
         f"{1000 * small['cpu_s'] / small['files']:.2f} ms a file, {small['peak_mib']} MiB, "
         f"status {small['status']}."
     )
-    if found["large"]:
-        yield "\n## Ten GiB\n"
-        yield "Fetched, scanned with the shipped rules and folded; no disk holds the object.\n"
-        rows = [
-            [row["through"], f"{row['bytes'] / (1 << 30):.1f}", f"{speed(row):,.0f}",
-             f"{row['wall_s']:.0f}", row["status"], row["peak_mib"],
-             bar(row["peak_mib"] < MEMORY_MIB)]
-            for row in found["large"]
-        ]  # fmt: skip
-        yield from table(["through", "GiB", "MB per CPU second", "seconds", "status", "peak MiB",
-                          f"bar {MEMORY_MIB} MiB"], rows)  # fmt: skip
+
+
+def _large(large: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "\n## Ten GiB\n"
+    yield "Fetched, scanned with the shipped rules and folded; no disk holds the object.\n"
+    rows = [
+        [row["through"], f"{row['bytes'] / (1 << 30):.1f}", f"{speed(row):,.0f}",
+         f"{row['wall_s']:.0f}", row["status"], row["peak_mib"],
+         bar(row["peak_mib"] < MEMORY_MIB)]
+        for row in large
+    ]  # fmt: skip
+    yield from table(["through", "GiB", "MB per CPU second", "seconds", "status", "peak MiB",
+                      f"bar {MEMORY_MIB} MiB"], rows)  # fmt: skip
 
 
 def speed(row: dict[str, Any]) -> float:
