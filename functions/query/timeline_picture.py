@@ -78,6 +78,7 @@ def _marks(verdict: Verdict) -> list[_Mark]:
         if entry.kind in _DRAWN and (at := moment(entry.at)) is not None
         for evidence in entry.evidence
     }
+    start = moment(verdict.workload.start)
     merged: dict[tuple[str, str, str], _Mark] = {}
     for symptom in verdict.symptoms:
         earliest = moment(symptom.first_seen or symptom.last_seen)
@@ -87,7 +88,8 @@ def _marks(verdict: Verdict) -> list[_Mark]:
         # One sighting from first to last is one moment that is known no better than that.
         first = next((dated[each] for each in symptom.evidence if each in dated), None)
         if first is None:
-            first = last if symptom.count == 1 else earliest
+            is_loose = symptom.count == 1 or (start is not None and earliest <= start)
+            first = last if is_loose else earliest
         first = min(max(first, earliest), last)
         row = _row_of(symptom, node_of)
         key = (row, symptom.role, symptom.symptom)
