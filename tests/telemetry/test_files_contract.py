@@ -8,14 +8,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 from connector_contract import ConnectorContract
 
 from connectors.protocol import (
+    Collected,
     SourceAbsentError,
     SourceBusyError,
     SourceRefusedError,
     SourceUnreachableError,
 )
 from connectors.telemetry.file_store import StoredFile
-from connectors.telemetry.files import FilesConnector
+from connectors.telemetry.files import PART, FilesConnector
 from connectors.telemetry.settings import FileSource
+from engine.model.plan import PlanItem
 from engine.model.workload import Workload
 
 FILES = {f"410050/rank-{rank}.log": f"rank {rank} began\nrank {rank} ended\n" for rank in range(4)}
@@ -57,3 +59,40 @@ class TestFiles(ConnectorContract):
 
     def workload(self):
         return Workload(scheduler="slurm", job_id="410050", nodes=("n1",), world_size=4)
+
+
+class Many(Store):
+    """Ten thousand ranks, a thousand of them rotated and compressed."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = [f"7/rank-{rank}.log" for rank in range(10_000)]
+        self.names += [f"7/rank-{rank}.log.1.gz" for rank in range(0, 10_000, 20)]
+        self.names += [f"7/rank-{rank}.log-20260101.zst" for rank in range(0, 10_000, 20)]
+        self.listings = 0
+
+    def list_files(self, prefix):
+        self.listings += 1
+        return [StoredFile(name, 2, 0, name) for name in self.names if name.startswith(prefix)]
+
+    def read_range(self, file, start, length):
+        return b"x\n"[start : start + length]
+
+
+def test_ten_thousand_ranks_are_listed_once_and_read_once_in_parts_that_share_them():
+    store = Many()
+    settings = FileSource(name="logs", root="/logs", patterns=("{job_id}/rank-{rank}.log",))
+    made = FilesConnector("c", settings, store, lambda: 0.0, lambda seconds: None)
+    job = Workload(scheduler="slurm", job_id="7", world_size=10_000)
+    seen: dict[str, tuple[int, ...]] = {}
+    for part in range(2):
+        item = PlanItem(item_id="i", connector="files", shard="s", query={PART: f"{part}/2"})
+        collected = Collected()
+        for stream in made.open_streams(item, job, collected):
+            assert stream.label.uri not in seen
+            seen[stream.label.uri] = stream.label.ranks
+            stream.close()
+        assert collected.paths_missing == []
+    assert sorted(seen) == sorted(f"logs/{name}" for name in store.names)
+    assert seen["logs/7/rank-9980.log.1.gz"] == (9_980,)
+    assert store.listings == 2
