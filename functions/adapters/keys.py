@@ -17,7 +17,7 @@ def lifetime_tag(key: str) -> str:
     have no tag and stay. Prefixes cannot tell them apart: the first segment is the tenant's name.
     """
     folder = "".join(key.split("/")[_FOLDER : _FOLDER + 1])
-    is_evidence = folder in _EVIDENCE or key.startswith("context/")
+    is_evidence = folder in _EVIDENCE or key.startswith(("context/", "sessions/"))
     return "lifetime=evidence" if is_evidence else "lifetime=result"
 
 
