@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from connectors.protocol import MalformedAnswerError
@@ -128,8 +129,13 @@ def written(entry: Entry, *, node_label: str | None, rank_label: str | None) -> 
 
 def stamp(ns: int) -> str:
     """Return RFC 3339 with nanoseconds."""
-    whole = datetime.fromtimestamp(ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{whole}.{ns % 1_000_000_000:09d}Z"
+    return f"{_second(ns // 1_000_000_000)}.{ns % 1_000_000_000:09d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    """Return a second; entries of a store share theirs with many others."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def place_of(labels: Mapping[str, str]) -> str:

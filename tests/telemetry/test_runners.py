@@ -20,7 +20,7 @@ from functions.adapters.exchange import Exchange, ExchangeBusyError, ExchangeRef
 from functions.adapters.object_store import ObjectStore
 from functions.adapters.results_query import ResultsQuery
 from functions.adapters.rulebook import scanners, shipped_rulebook
-from functions.adapters.runner_queue import RunnerQueue
+from functions.adapters.runner_queue import RunnerQueue, Taken
 from functions.adapters.site_file import SiteConnector, configured_site
 from functions.collect.handover import HandOverTask, make_hand_over
 from functions.collect.outside import HandOverError, OutsideRunner, answer, read_hand_over
@@ -366,6 +366,55 @@ def test_the_spoke_s_template_names_what_there_is(root):
     queue = template["Resources"]["Queue"]["Properties"]
     assert queue["VisibilityTimeout"] == 6 * function["Timeout"]
     assert "ServeFunction" in (root / "infra/build.mk").read_text()
+
+
+class Queue:
+    """A queue of given bodies."""
+
+    def __init__(self, *bodies):
+        self.left = [Taken(body, f"h{number}") for number, body in enumerate(bodies)]
+        self.dropped = []
+
+    def take(self, wait_s):
+        return self.left.pop(0) if self.left else None
+
+    def drop(self, taken):
+        self.dropped.append(taken.handle)
+
+    def renew(self, taken):
+        pass
+
+
+def test_a_login_node_empties_its_queue_and_says_what_came(handed, book, monkeypatch, capsys):
+    from rootrank import edge
+
+    message, objects = handed
+    queue, waiting = Queue("no hand-over", message.model_dump_json()), Waiting()
+    monkeypatch.setattr(edge, "open_queue", lambda url: queue)
+    monkeypatch.setattr(edge, "open_workflow", lambda: waiting)
+    edge.serve_queue("https://sqs.eu-west-1.amazonaws.com/1/q", runner(objects, book), is_once=True)
+    told = capsys.readouterr()
+    assert json.loads(told.out)["status"] == "ok"
+    assert "a message that is no hand-over" in told.err
+    assert queue.dropped == ["h0", "h1"]
+    assert len(waiting.told) == 1
+
+
+def test_what_a_retry_cures_stays_on_the_queue(handed, book, monkeypatch, capsys):
+    from rootrank import edge
+
+    message, objects = handed
+    queue = Queue(message.model_dump_json())
+    monkeypatch.setattr(edge, "open_queue", lambda url: queue)
+    monkeypatch.setattr(edge, "open_workflow", Waiting)
+
+    def busy(url):
+        raise ExchangeBusyError("s3.example: HTTP 503")
+
+    objects.get = busy
+    edge.serve_queue("https://sqs.eu-west-1.amazonaws.com/1/q", runner(objects, book), is_once=True)
+    assert queue.dropped == []
+    assert "stays on the queue" in capsys.readouterr().err
 
 
 def test_item_and_queue_are_alternatives():
