@@ -534,3 +534,37 @@ def test_a_stall_alone_is_unexplained_and_a_wait_is_an_unexplained_collective():
                  tags=("progress_stall",))  # fmt: skip
     assert decided(stalled).failure_class == "unexplained_failure"
     assert decided(stalled, waiting()).failure_class == "collective_timeout_unexplained"
+
+
+# --- faults inside and outside of machines --------------------------------------------------
+
+
+def with_twin(*, is_tied: bool = True, wide_us: int = 0, **more: Any) -> list[str]:
+    """A lost device at minute 30 on n1, a cut cable (or what `more` says) elsewhere."""
+    told = {"minute": 30.0, "domain": "network", "tier": 2, "node": "n2", "trust": "node", **more}
+    device = ep("lost", 30, tier=1, node="n1")
+    cable = ep("cut", told.pop("minute"), **told)
+    cable.onset_latest += wide_us
+    hits = [ep("hit", 31, role="secondary", tier=6, trust="workload", rank=n) for n in (1, 2)]
+    edges = ((device, hits[0]), (cable, hits[1])) if is_tied else ((device, hits[0]),)
+    return symptoms(decided(device, cable, *hits, edges=edges))
+
+
+def test_faults_inside_and_outside_of_machines_in_the_same_seconds_are_rivals():
+    assert with_twin() == ["cut", "lost"]
+    assert with_twin(domain="storage", tier=4) == ["cut", "lost"]
+    assert with_twin(role="lean_root", trust="platform") == ["cut", "lost"]
+    assert with_twin(wide_us=10_000_000) == ["cut", "lost"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"node": "n1"}, {"node": ""}, {"domain": "pcie"}, {"domain": "nvlink"}, {"minute": 31.0},
+        {"minute": 29.0}, {"is_tied": False}, {"accuses": False}, {"role": "ambiguous"},
+        {"tier": 5}, {"trust": "workload"}, {"wide_us": 10_000_001},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_other_faults_beside_a_lost_device_are_no_rivals_of_it(more):
+    assert len(with_twin(**more)) == 1
