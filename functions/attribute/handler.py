@@ -75,9 +75,11 @@ def publish(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Announce one stored revision; consumers de-duplicate on (attempt, revision)."""
     task = parse(event=event, model=PublishTask)
     services = connect()
-    message_id, envelope = announce(
-        task, services.store, services.table, notifier=services.notifier
-    )
+    told = announce(task, services.store, services.table, notifier=services.notifier)
+    if told is None:
+        logger.info("announced before", extra=task.model_dump())
+        return {"message_id": ""}
+    message_id, envelope = told
     logger.info("published", extra={**task.model_dump(), "message_id": message_id})
     emit({"MessagesPublished": 1, "CostMicroUsd": micro_usd(envelope)})
     return {"message_id": message_id}

@@ -22,20 +22,22 @@ class PublishTask(Document):
 
 def announce(
     task: PublishTask, store: ObjectStore, table: ResultsTable, *, notifier: Notifier
-) -> tuple[str, Envelope]:
+) -> tuple[str, Envelope] | None:
     """Announce a stored revision, and before it those that nobody was told of.
 
     A workflow that ends between storing a revision and announcing it leaves it to the next one.
-    Returns the message id and the revision. Raises `RevisionMissingError`.
+    Returns the message id and the revision, None where all were announced before. Raises
+    `RevisionMissingError`.
     """
     untold: list[tuple[int, Item]] = []
     for revision in range(task.revision, 0, -1):
         item = table.get(task.attempt_key, revision_key(revision))
         if item is None and revision == task.revision:
             raise RevisionMissingError(f"{task.attempt_key}: revision {revision} is not stored")
-        if item is None or (item.get(ANNOUNCED) and revision < task.revision):
+        if item is None or item.get(ANNOUNCED):
             break
         untold.append((revision, item))
+    told = None
     for revision, item in reversed(untold):
         told = _announce(item, store, notifier)
         table.note_announced(task.attempt_key, revision)

@@ -176,10 +176,11 @@ class Scoping:
         if terms.budget_usd is None:
             return Affordable(tuple(evidence))
         left = terms.budget_usd - USD_PER_GB * spent_bytes / 1024**3
-        if sizes is not None:
-            evidence, missing = expand_evidence(list(evidence), list(sizes))
-            del missing  # named again where the plan is made
-        return afford(evidence, sizes or {}, left)
+        if sizes is None:
+            return afford(evidence, {}, left)
+        found, missing = expand_evidence(list(evidence), list(sizes))
+        absent = [entry for entry in evidence if entry.path in set(missing)]
+        return afford([*found, *absent], sizes, left)
 
     def _given(
         self, key: str, workload: Workload, *, terms: Terms, earlier: Sequence[Plan]
