@@ -568,3 +568,11 @@ def test_faults_inside_and_outside_of_machines_in_the_same_seconds_are_rivals():
 )  # fmt: skip
 def test_other_faults_beside_a_lost_device_are_no_rivals_of_it(more):
     assert len(with_twin(**more)) == 1
+
+
+def test_rivals_inside_of_machines_are_joined_by_no_fault_outside():
+    devices = [ep("lost", 30, tier=1, node="n1"), ep("burst", 30, tier=1, node="n3")]
+    cable = ep("cut", 30, domain="network", tier=2, node="n2")
+    hits = [ep("hit", 31, role="secondary", tier=6, trust="workload", rank=n) for n in range(3)]
+    edges = tuple(zip((*devices, cable), hits, strict=True))
+    assert symptoms(decided(*devices, cable, *hits, edges=edges)) == ["burst", "lost"]
