@@ -85,6 +85,21 @@ SlurmSource = Annotated[SlurmCommands | SlurmRest, Field(discriminator="kind")]
 KubernetesSource = Annotated[KubernetesApi | InCluster | Kubeconfig, Field(discriminator="kind")]
 
 
+_Limit = Annotated[int, Field(ge=1, le=200)] | None
+
+
+class AtOnce(StrictDocument):
+    """How many collectors may ask a source at once, over all attempts, by connector."""
+
+    slurm: _Limit = None
+    kubernetes: _Limit = None
+    files: _Limit = None
+    prometheus: _Limit = None
+    loki: _Limit = None
+    cloudwatch: _Limit = None
+    pod_logs: _Limit = None
+
+
 class Cluster(StrictDocument):
     """One cluster under the name that its events carry.
 
@@ -106,7 +121,7 @@ class Cluster(StrictDocument):
     grace_seconds: int | None = Field(default=None, ge=0, le=3600)
     deadline_seconds: int | None = Field(default=None, ge=60, le=14_400)
     budget_usd: Decimal | None = Field(default=None, ge=Decimal("0.002"), le=100)
-    at_once: dict[str, Annotated[int, Field(ge=1, le=200)]] = Field(default={})
+    at_once: AtOnce = AtOnce()
 
     @model_validator(mode="after")
     def _distinct_files(self) -> "Cluster":
@@ -206,7 +221,7 @@ def _problems(error: ValidationError, placed: Placed, shown: str) -> Iterator[st
 
 _MODELS: tuple[type[BaseModel], ...] = (
     Secret, HttpEndpoint, SlurmCommands, SlurmRest, KubernetesApi, InCluster, Kubeconfig, Cluster,
-    Tenant, Site, Budget, *MODELS,
+    AtOnce, Tenant, Site, Budget, *MODELS,
 )  # fmt: skip
 _KNOWN = sorted({field for model in _MODELS for field in model.model_fields})
 _KINDS = frozenset({"commands", "rest", "api", "in_cluster", "kubeconfig"})

@@ -130,7 +130,8 @@ def source_limit(cluster_name: str, connector: str) -> int | None:
     """Return how many collectors may ask a cluster's source at once, None without a limit."""
     site = configured_site()
     cluster = None if site is None else site.cluster(cluster_name)
-    return None if cluster is None else cluster.at_once.get(connector)
+    limit = None if cluster is None else getattr(cluster.at_once, connector, None)
+    return limit if isinstance(limit, int) else None
 
 
 def site_redactor() -> Redactor:

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from connectors.schedulers import kubernetes, slurm
 from connectors.schedulers.scoped import ScopedEvent
-from connectors.site import Site, SiteError, read_site
+from connectors.site import AtOnce, Site, SiteError, read_site
+from connectors.telemetry import cloudwatch, files, loki, pod_logs, prometheus
 from functions.scope.authorization import NotAuthorizedError, authorize
 from functions.scope.terms import terms_of
 
@@ -80,6 +82,7 @@ def test_terms_are_those_of_the_attempts_cluster() -> None:
         ((b"name: team-b", b"name: a/b"), "name"),
         ((b"0.05", b"0.0001"), "budget_usd"),
         ((b"loki: 4", b"loki: 0"), "at_once"),
+        ((b"loki: 4", b"lokki: 4"), "unknown key; did you mean 'loki'"),
     ],
 )
 def test_a_site_file_that_would_not_hold_is_refused(change: tuple[bytes, bytes], told: str) -> None:
@@ -93,3 +96,10 @@ def test_the_site_file_of_the_page_is_one() -> None:
     assert [each.name for each in read_site(text.encode(), shown="page").tenants] == [
         "team-a", "team-b",
     ]  # fmt: skip
+
+
+def test_every_source_of_a_site_can_be_limited_under_its_connectors_name() -> None:
+    names = {slurm.NAME, kubernetes.NAME, files.NAME, prometheus.NAME, loki.NAME, cloudwatch.NAME,
+             pod_logs.NAME}  # fmt: skip
+    assert set(AtOnce.model_fields) == names
+    assert site().clusters[0].at_once == AtOnce(loki=4)
