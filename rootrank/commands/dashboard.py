@@ -1,6 +1,5 @@
 """`rootrank dashboard`: the web view on loopback, over the embedded AWS or a real account."""
 
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,14 +38,16 @@ def dashboard_command(*, port: int, state: Path, table: str | None, bucket: str 
     """
     if table is not None and not bucket:
         raise click.UsageError("--table needs --bucket, where the verdicts' documents are")
+    from rootrank.loopback import wait_until_told  # noqa: PLC0415
+
     with (
         _results(state, table, bucket) as results,
         _serving(results, port, state, table) as address,
     ):
-        click.echo(f"rootrank is at {address}  (Ctrl-C ends)", err=True)
+        click.echo(f"rootrank is at {address}/  (Ctrl-C ends)", err=True)
         if table is None and not (state / "table.jsonl").is_file():
             click.echo(f"{state} holds no results yet; the page says how to make some", err=True)
-        _until_told()
+        wait_until_told()
 
 
 @contextmanager
@@ -98,16 +99,3 @@ def _serving(
     finally:
         server.shutdown()
         server.server_close()
-
-
-def _until_told() -> None:
-    """Wait for Ctrl-C or a TERM."""
-    told = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: told.set())
-    try:
-        while not told.wait(1.0):
-            pass
-    except KeyboardInterrupt:
-        click.echo("", err=True)
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,8 +1,6 @@
 """`rootrank serve`: the REST service on loopback, over the embedded AWS."""
 
 import json
-import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,11 +35,13 @@ def serve_command(*, port: int, tenant: str, state: Path) -> None:
         raise NotFoundError(
             f"the embedded AWS needs the package {error.name}: pip install '.[embedded]'"
         ) from error
+    from rootrank.loopback import wait_until_told  # noqa: PLC0415
+
     try:
         with open_stack(state) as stack, serving(stack, port=port, tenant=tenant) as server:
             click.echo(f"serving {server.address}/v1 for tenant {tenant}, state {state}", err=True)
             click.echo("docs/rest.md tells what there is; Ctrl-C ends and keeps", err=True)
-            _until_told()
+            wait_until_told()
     except StateError as error:
         raise NotFoundError(str(error)) from error
     except OSError as error:
@@ -102,16 +102,3 @@ def _pump(stack: "Stack", stopped: threading.Event) -> None:
     """Deliver events as they come, as the queue's mapping does."""
     while not stopped.wait(_PUMP_SECONDS):
         stack.settle()
-
-
-def _until_told() -> None:
-    """Wait for Ctrl-C or a TERM."""
-    told = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: told.set())
-    try:
-        while not told.wait(1.0):
-            pass
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
-    finally:
-        signal.signal(signal.SIGTERM, before)

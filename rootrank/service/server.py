@@ -5,25 +5,18 @@ It authenticates nobody, so it answers only what comes from this machine and was
 """
 
 import json
-import threading
 import time
-from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any, Final
 
-from rootrank.service.events import HttpAnswer, RequestLineError, http_answer, proxy_event
+from rootrank.loopback import Answer, LoopbackHandler, LoopbackServer
+from rootrank.service.events import HttpAnswer, RequestLineError, proxy_event
 from rootrank.service.uploads import LocalUploads, UploadError
 
 MAX_BODY_BYTES: Final = 6 * 1024**2 + 1024
 BODY_SECONDS: Final = 60.0
-IDLE_SECONDS: Final = 20.0
-MAX_CONNECTIONS: Final = 64
 _PIECE: Final = 1 << 16
-_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-
-Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
-"""The handler: a proxy event in, a proxy response out."""
 
 
 class RefusedError(Exception):
@@ -41,67 +34,34 @@ class RefusedError(Exception):
         }
 
 
-class LocalServer(ThreadingHTTPServer):
-    """Listens on loopback only; hands requests to `answer` one at a time, as Lambda does."""
-
-    daemon_threads = True
-    request_queue_size = 128
+class LocalServer(LoopbackServer):
+    """The service's server, and the uploads that it takes in place of S3."""
 
     def __init__(self, answer: Answer, uploads: LocalUploads, port: int = 0):
-        super().__init__(("127.0.0.1", port), _Handler)
-        self._answer = answer
-        self._lock = threading.Lock()
+        super().__init__(answer, _Handler, port=port)
         self.uploads = uploads
-        self.places = threading.BoundedSemaphore(MAX_CONNECTIONS)
         uploads.address = self.address
 
-    @property
-    def address(self) -> str:
-        """Where the service is."""
-        return f"http://127.0.0.1:{self.server_port}"
 
-    def answer(self, event: dict[str, Any]) -> HttpAnswer:
-        """Return the handler's answer."""
-        with self._lock:
-            return http_answer(self._answer(event))
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a connection that broke."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_version = "rootrank"
-    sys_version = ""
-    timeout = IDLE_SECONDS
+class _Handler(LoopbackHandler):
     server: LocalServer
-
-    def handle_one_request(self) -> None:
-        """Take one request, or refuse it where too many are at work."""
-        if not self.server.places.acquire(blocking=False):
-            self.close_connection = True
-            return
-        try:
-            super().handle_one_request()
-        finally:
-            self.server.places.release()
 
     def handle_request(self) -> None:
         """Answer one request whatever its method."""
         try:
             self._require_local()
             if self.path.startswith(LocalUploads.PATH):
-                self._send(self._upload())
+                self.send_answer(self._upload())
                 return
             body = self._read_body() if self.command in _WITH_BODY else None
             event = proxy_event(self.command, self.path, self.headers.items(), body)
-            self._send(self.server.answer(event))
+            self.send_answer(self.server.answer(event))
         except RefusedError as error:
             self.close_connection = True
-            self._send(_refusal(error))
+            self.send_answer(_refusal(error))
         except RequestLineError as error:
             refused = RefusedError(400, f"the query cannot be read ({error})", "encode it")
-            self._send(_refusal(refused))
+            self.send_answer(_refusal(refused))
 
     def __getattr__(self, name: str) -> Any:
         """Take every method: which ones a resource has is the handler's to say."""
@@ -111,9 +71,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _require_local(self) -> None:
         """Refuse names that only look like this machine, and pages of other sites."""
-        host = (self.headers.get("Host") or "").strip().lower()
-        named = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        if named not in _HOSTS:
+        host = self.host()
+        if not self.is_for_this_machine():
             raise RefusedError(421, f"this is not {host[:100]!r}", f"ask {self.server.address}")
         origin = self.headers.get("Origin")
         site = self.headers.get("Sec-Fetch-Site", "none")
@@ -167,23 +126,6 @@ class _Handler(BaseHTTPRequestHandler):
         except UploadError as error:
             raise RefusedError(error.status, str(error), error.todo) from error
         return HttpAnswer(200, {}, b"")
-
-    def _send(self, answer: HttpAnswer) -> None:
-        try:
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer.body)))
-            if self.close_connection:
-                self.send_header("Connection", "close")
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(answer.body)
-        except OSError:
-            self.close_connection = True
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing: the handler logs what it answered."""
 
 
 def _refusal(error: RefusedError) -> HttpAnswer:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_browser import served
+from test_web_browser import served
 from web_samples import Shelf, full, rivals
 
 from rootrank.embedded import state

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from conftest import Ask, asker, at_noon
+from web_asking import Ask, asker, at_noon
 from web_samples import Shelf, bare, full, hostile, huge, quote, rivals
 
 from engine.extract.redact import Redactor

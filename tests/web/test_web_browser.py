@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import at_noon
+from web_asking import at_noon
 from web_samples import Shelf, bare, full, hostile, rivals
 
 from functions.adapters.results import Results, Selection
@@ -34,7 +34,7 @@ def served(results: Callable[[], Results | None]) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield server.address.rstrip("/")
+        yield server.address
     finally:
         server.shutdown()
         server.server_close()
