@@ -51,9 +51,9 @@ def delete_command(
             is_tenant = what.strip("/").count("/") == 0
             if is_tenant and not keep_bundles:
                 bundles.append(f"bundles/{what.strip('/')}/")
-            if not attempts and not bundles:
-                raise NotFoundError(f"nothing is stored of {what!r}")
             total = _erase(erasure, attempts, bundles, is_tenant=is_tenant)
+            if not total.items and not total.versions:
+                raise NotFoundError(f"nothing is stored of {what!r}")
     except ConnectorError as error:
         raise UnreachableError(str(error)) from error
     verb = "deleted" if yes else "would delete"

@@ -99,6 +99,13 @@ def test_delete_says_what_it_would_do_and_does_nothing(state: Path) -> None:
     assert call("show", "77", "--state", state).exit_code == 0
 
 
+def test_deleting_what_is_not_there_is_invalid_input(state: Path) -> None:
+    done = call("delete", "team-b", "--yes", "--state", state)
+    assert done.exit_code == 2
+    assert "nothing is stored of 'team-b'" in done.output
+    assert call("show", "77", "--state", state).exit_code == 0
+
+
 def test_deleting_a_workload_leaves_nothing_of_it_and_all_of_others(
     state: Path, tmp_path: Path
 ) -> None:
