@@ -65,7 +65,8 @@ class Result(Document):
     """One attempt's verdict as the table keeps it; the document is at `verdict_key`.
 
     `cluster` is `tenant/cluster`, times are RFC 3339. In answers about a node or a GPU, `node`,
-    `role` and `gpu` say which part it had, and what only the whole result tells is empty.
+    `role` and `gpu` say which part it had, `title` names the primary cause, and what only the
+    whole result tells is empty.
     """
 
     attempt_key: str
@@ -106,6 +107,7 @@ class Result(Document):
     node: str | None = None
     role: EntityRole | None = None
     gpu: GpuNames | None = None
+    title: str | None = None
 
     @property
     def tenant(self) -> str:

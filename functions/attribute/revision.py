@@ -148,6 +148,7 @@ def part_items(envelope: Envelope) -> dict[str, dict[str, Any]]:
     told = {
         "attempt_key": envelope.attempt_key,
         "revision": envelope.revision,
+        "title": next((each.title for each in verdict.root_causes if each.primary), None),
         "ended_key": index_keys(envelope)["ended_key"],
         "cluster": cluster,
         "job_id": verdict.workload.job_id,

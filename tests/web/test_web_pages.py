@@ -209,6 +209,15 @@ def test_each_page_has_a_twin_in_json(ask: Ask, shelf: Shelf) -> None:
     assert json.loads(ask("/job.json", id="410050").body)["results"][0]["revision"] == 2
 
 
+def test_a_nodes_page_names_causes_and_parts(ask: Ask) -> None:
+    body = ask("/node", name="node-003", cluster="team-a/research").body
+    assert "A GPU has fallen off the bus" in body
+    assert "culprit</span>" in body
+    gpu = ask("/gpu", name="1650222").body
+    assert "/node?cluster=team-a%2Fresearch&amp;name=node-003" in gpu
+    assert "No part in any verdict" in ask("/gpu", name="unheard-of").body
+
+
 def test_an_old_revision_says_so_and_the_diff_shows_what_changed(ask: Ask) -> None:
     old = ask(f"{SEEN}/revisions/1").body
     assert "This is revision 1, replaced since" in old
