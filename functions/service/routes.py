@@ -45,6 +45,7 @@ from functions.service.sessions import chunk_of
 
 SESSION_ID: Final = r"^ses_[0-9a-f]{32}$"
 _JSON: Final = "application/json"
+_RESERVE_MS: Final = 5_000
 
 SessionId = Annotated[str, Path(pattern=SESSION_ID, description="From opening the session.")]
 ResultId = Annotated[str, Path(pattern=RESULT_ID, description="From the list of results.")]
@@ -152,9 +153,13 @@ def _session_routes(app: APIGatewayHttpResolver, service: Service) -> None:
         caller.require("read")
         found = service.sessions.read(caller.tenant, session_id)
         book = service.rulesets.book(ruleset)
-        return _answer(
-            200, present.verdict_answer(found, book, service.judgement.judge(found, book))
-        )
+        judged = service.judgement.judge(found, book, is_out_of_time=lambda: _is_late(app))
+        return _answer(200, present.verdict_answer(found, book, judged))
+
+
+def _is_late(app: APIGatewayHttpResolver) -> bool:
+    """Whether what is left of the function's time is needed to reason and to answer."""
+    return bool(app.lambda_context.get_remaining_time_in_millis() < _RESERVE_MS)
 
 
 def _feeding_routes(app: APIGatewayHttpResolver, service: Service) -> None:

@@ -1,9 +1,12 @@
 """Sessions: what callers gave, each thing once, in the table; their bytes in the bucket."""
 
+import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from backports import zstd
 
 from connectors.schedulers.scoped import ScopedEvent
 from engine.model.canonical import canonical_json, digest, digest_bytes
@@ -32,6 +35,8 @@ CALLER: Final = "caller"
 MAX_PARTS: Final = 1000
 MAX_SESSION_BYTES: Final = 1024**3
 _BINARY: Final = "application/octet-stream"
+_ITEM_BYTES: Final = 350_000
+"""DynamoDB takes items of 400 KB; a description of 10,000 ranks is a tenth of it when packed."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,7 +86,7 @@ class Sessions:
             "attempt_key": attempt_key(event.workload),
             "created_at": rfc3339(to_us(now)),
             "expires_at": int(expires.timestamp()),
-            "opening": _text(event),
+            "opening": _packed(event),
         }
         self.table.create(tenant, session, item)
         return session
@@ -96,10 +101,10 @@ class Sessions:
     def state(self, tenant: str, session: str, request: StatementRequest) -> Added:
         """Add what became known of the attempt."""
         head = self._head(tenant, session)
-        opening = ScopedEvent.model_validate_json(head["opening"])
+        opening = _unpacked(head["opening"])
         event = _later(opening, request)
         name = _short(digest(event.model_dump(mode="json", exclude_none=True)))
-        item = {"event": _text(event)}
+        item = {"event": _packed(event)}
         return self._add(tenant, session, f"SAID#{name}", head=head, item=item)
 
     def add_chunk(
@@ -230,10 +235,10 @@ def observation_of(body: ObservationBody) -> Observation:
 
 def _session(tenant: str, session: str, found: SessionItems) -> Session:
     head = found.session
-    opening = ScopedEvent.model_validate_json(head["opening"])
+    opening = _unpacked(head["opening"])
     statements = {"opening": opening}
     for name, item in found.parts["SAID"].items():
-        statements[name] = ScopedEvent.model_validate_json(item["event"])
+        statements[name] = _unpacked(item["event"])
     chunks = {
         name: Chunk(
             name,
@@ -309,8 +314,21 @@ def _sample(body: SampleBody) -> Sample:
     return Sample(place, _when(body.when), body.text, body.lines)
 
 
-def _text(event: ScopedEvent) -> str:
-    return event.model_dump_json(exclude_unset=True, exclude_none=True)
+def _packed(event: ScopedEvent) -> str:
+    """Return a statement as an item keeps it; raises `ProblemError` where none can."""
+    text = event.model_dump_json(exclude_unset=True, exclude_none=True)
+    packed = base64.b64encode(zstd.compress(text.encode(), level=3)).decode()
+    if len(packed) > _ITEM_BYTES:
+        raise ProblemError(
+            413,
+            f"the description of the workload takes {len(packed)} bytes, {_ITEM_BYTES} are kept",
+            "leave out ranks whose place their logs tell",
+        )
+    return packed
+
+
+def _unpacked(packed: str) -> ScopedEvent:
+    return ScopedEvent.model_validate_json(zstd.decompress(base64.b64decode(packed)))
 
 
 def _short(name: str) -> str:

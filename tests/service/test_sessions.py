@@ -14,6 +14,7 @@ from functions.service.requests import (
     ObservationsRequest,
     SessionRequest,
     StatementRequest,
+    StreamBody,
 )
 
 BUNDLE = CORPUS / "007-xid119-gsp-timeout"
@@ -83,6 +84,38 @@ def test_the_order_in_which_requests_come_changes_no_byte(api: Api) -> None:
         answer = api.verdict(session)
         seen.add((canonical_json(answer["verdict"]), canonical_json(answer["covers"])))
     assert len(seen) == 1
+
+
+def test_little_time_covers_the_smallest_streams_and_says_what_is_left() -> None:
+    sessions, judgement, book = memory_service()
+    name = sessions.create("team-a", SessionRequest.model_validate({"workload": WORKLOAD}))
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    for path, text in (("big.log", "step 1\n" * 200_000), ("small.log", oom)):
+        stream = StreamBody(path=path, source="applog")
+        sessions.add_chunk("team-a", name, stream, offset=0, data=text.encode())
+    asked = iter(range(1_000_000))
+    session = sessions.read("team-a", name)
+    hasty = judgement.judge(session, book, is_out_of_time=lambda: next(asked) > 6)
+    answer = verdict_answer(session, book, hasty)
+    assert not answer.covers.is_complete
+    assert {each.uri: each.status for each in answer.covers.streams} == {
+        "big.log": "partial", "small.log": "ok",
+    }  # fmt: skip
+    assert "out of time" in (answer.covers.streams[0].reason or "")
+    assert "evidence_lost" in answer.verdict.quality.reasons
+    assert answer.verdict.failure_class == "cuda_oom"
+    whole = verdict_answer(session, book, judgement.judge(session, book))
+    assert whole.covers.is_complete
+
+
+def test_a_job_of_ten_thousand_ranks_can_be_described(api: Api) -> None:
+    ranks = [{"rank": n, "node": f"node-{n // 8:05d}", "gpu": n % 8} for n in range(10_000)]
+    session = api.session({**WORKLOAD, "ranks": ranks})
+    assert api.ask("GET", f"/v1/sessions/{session}").status == 200
+    names = [f"{n:05d}-{hashlib.sha256(b'%d' % n).hexdigest() * 3}" for n in range(10_000)]
+    told = api.ask("POST", "/v1/sessions", {"workload": {**WORKLOAD, "nodes": names}})
+    assert told.status == 413
+    assert "leave out" in told.body["todo"]
 
 
 def test_a_session_says_what_the_bundle_says_and_accuses_no_node(api: Api) -> None:
