@@ -14,6 +14,7 @@ from engine.model.verdict import (
     RootCause,
     Verdict,
 )
+from functions.query.symptom_names import entity_name
 
 WIDTH: Final = 96
 _MAX_EVIDENCE: Final = 6
@@ -119,12 +120,7 @@ def _cause(cause: RootCause, ink: Ink, *, is_open: bool) -> Iterator[str]:
 
 def describe(entity: EntityRef) -> str:
     """Return an entity in words: `GPU 2 (0000:30:00) of node-007`."""
-    place = f" of {printable(entity.node)}" if entity.node and entity.kind != "node" else ""
-    if entity.kind == "gpu":
-        index = f" {entity.index}" if entity.index is not None else ""
-        other = f" ({entity.pci or entity.uuid})" if entity.pci or entity.uuid else ""
-        return f"GPU{index}{other}{place}"
-    return f"{entity.kind.replace('_', ' ')} {printable(entity.id)}{place}"
+    return printable(entity_name(entity))
 
 
 def _culprits(verdict: Verdict, ink: Ink) -> Iterator[str]:
