@@ -58,8 +58,8 @@ def test_what_is_missing_is_shown_apart_from_what_was_seen():
         {"source": "metrics", "window": "tail", "state": "failed", "reason": "not found: m.prom"},
     )
     text = render_verdict(verdict(coverage=coverage))
-    assert "applog          complete    9 lines" in text
-    assert "metrics         failed      no lines (not found: m.prom)" in text
+    assert "applog, tail    complete    9 lines" in text
+    assert "metrics, tail   failed      no lines (not found: m.prom)" in text
     assert "nothing was given of: syslog" in text
 
 
