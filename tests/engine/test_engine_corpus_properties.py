@@ -20,7 +20,7 @@ from rootrank.commands.attribute import attribute_path
 from rootrank.local_case import load_book, read_case
 from tests.chains import hardware, services, software  # noqa: F401 (they register incidents)
 from tests.chains.scene import INCIDENTS
-from tests.engine.cases import SECOND
+from tests.engine.cases import SECOND, case, seen
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 NAMES = sorted(path.parent.name for path in CORPUS.glob("*/expected.yaml"))
@@ -188,3 +188,13 @@ def interleaved(text: str, random) -> str:
     random.shuffle(turns)
     queues = {speaker: iter(lines) for speaker, lines in own.items()}
     return "\n".join(next(queues[speaker]) for speaker in turns) + "\n"
+
+
+@pytest.mark.parametrize("state", ["FAILED", "NODE_FAIL"])
+def test_a_node_that_its_metrics_saw_reboot_under_the_job_is_named(state):
+    reboot = seen("host_rebooted", 58, source="metrics", trust="platform", node="node-002")
+    reboot = replace(reboot, rule="metrics/host_rebooted")
+    verdict = attribute(case(reboot, state=state), rules()[0])
+    assert (verdict.domain, verdict.failure_class) == ("host", "host_rebooted")
+    named = [item.node for item in verdict.affected_nodes if item.role in NAMED]
+    assert named == ["node-002"]
