@@ -28,7 +28,7 @@ def load(name: str) -> Any:
     return module
 
 
-@pytest.mark.parametrize("seed", [2, 5, 7])
+@pytest.mark.parametrize("seed", [5, 7])
 def test_every_attempt_ends_with_one_current_verdict_and_nothing_lost(
     shared_stack: Any, seed: int
 ) -> None:
