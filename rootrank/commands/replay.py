@@ -1,6 +1,8 @@
 """`rootrank replay`: earlier attempts with another ruleset, with a diff of the verdicts."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,12 @@ from rootrank.commands.results import format_option, is_text
 from rootrank.commands.rule_options import count, loaded_book, rules_option, site_option
 from rootrank.results_source import (
     NotFoundError,
+    UnreachableError,
     bucket_option,
     full_cluster,
     open_results,
     read_time,
+    results_of,
     state_option,
     table_option,
 )
@@ -82,13 +86,33 @@ def replay_command(
         since=read_time(since, hint="--since"),
         until=read_time(until, hint="--until"),
     )
-    with open_results(state, table, bucket=bucket) as results:
+    with _opened(state, table, bucket=bucket) as results:
         chosen = _chosen(results, attempts, selection, limit=limit)
         scanner = cache(lambda: kept_scanner(book))
         replayed = replay_all(Replaying(results, book, scanner), chosen, mode)
     _print(replayed, form)
     if check and any(each.differences for each in replayed):
         context.exit(_DIFFERS)
+
+
+@contextmanager
+def _opened(state: Path, table: str | None, *, bucket: str | None) -> "Iterator[Results]":
+    """Open the results with a bucket that lists and streams, as reading evidence again needs."""
+    if table is not None:
+        with open_results(state, table, bucket=bucket) as results:
+            yield results
+        return
+    from connectors.protocol import ConnectorError  # noqa: PLC0415
+    from rootrank.embedded.stack import open_storage  # noqa: PLC0415
+    from rootrank.embedded.state import StateError  # noqa: PLC0415
+
+    try:
+        with open_storage(state) as names:
+            yield results_of(names.table, names.bucket)
+    except StateError as error:
+        raise NotFoundError(str(error)) from error
+    except ConnectorError as error:
+        raise UnreachableError(str(error)) from error
 
 
 def _chosen(
