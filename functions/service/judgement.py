@@ -203,7 +203,7 @@ class Judgement:
             set_aside=assembled.set_aside,
             chunk_ids=sorted(each.chunk_id for each in arrived if each.chunk_id not in aside),
             observation_ids=sorted(sent),
-            is_out_of_time=is_out_of_time(),
+            is_out_of_time=any(_OUT_OF_TIME in (run.report.reason or "") for run in covered),
         )
 
     def _arrived(self, session: Session) -> tuple[list[Chunk], list[Chunk]]:

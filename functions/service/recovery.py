@@ -32,6 +32,8 @@ MAX_WAIT_MS: Final = 25_000
 _POLL_S: Final = 0.5
 _MARGIN_S: Final = 0.2
 """Kept back of the caller's time to reason and to answer."""
+_WAITING: Final = 0.75
+"""Of the time, spent on waiting for the pipeline; the rest reads what the session itself holds."""
 
 PutEvent = Callable[[str, str, dict[str, Any]], None]
 """Puts one event: source, detail type, detail."""
@@ -58,7 +60,9 @@ class Recovery:
         open_session: Callable[[SessionRequest], str],
     ) -> RecoveryAnswer:
         """Open or continue a session, have evidence collected, and answer in time."""
-        deadline = self.clock() + min(request.timeout_ms, self.max_wait_ms) / 1000 - _MARGIN_S
+        seconds = min(request.timeout_ms, self.max_wait_ms) / 1000 - _MARGIN_S
+        deadline = self.clock() + seconds
+        patience = self.clock() + seconds * _WAITING
         name = request.continue_session
         if name is None:
             name = open_session(opening(request))
@@ -66,7 +70,7 @@ class Recovery:
             self.sessions.state(caller.tenant, name, _statement(request))
         session = self.sessions.read(caller.tenant, name)
         waiting = self._collect(session)
-        found = self._result(session.attempt_key, results, request=request, deadline=deadline)
+        found = self._result(session.attempt_key, results, request=request, deadline=patience)
         if found is not None:
             result, verdict = found
             if result.status == "provisional":

@@ -10,7 +10,7 @@ from service_api import ROOT, Api
 
 from functions.service.openapi import document, methods_of, text
 
-EXAMPLES = 6
+EXAMPLES = 4
 SEED = 20261130
 
 
