@@ -1,11 +1,15 @@
-"""The site's `sources.yaml`, where one is configured: a local file, S3 or a parameter of SSM."""
+"""The site's `sources.yaml`, where one is configured: a local file, S3 or a parameter of SSM.
+
+The connectors themselves are imported where one is made: most items need none of them, and their
+HTTP clients are a third of a cold start.
+"""
 
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 
@@ -16,7 +20,6 @@ from connectors.protocol import (
     ConnectorError,
     SourceNotConfiguredError,
 )
-from connectors.registry import Outside, connector_for
 from connectors.site import Site, SiteError, load_site, read_site
 from connectors.telemetry.settings import CLUSTER
 from engine.extract.redact import Redactor
@@ -26,6 +29,9 @@ from functions.adapters.cloudwatch_logs import open_logs, open_logs_as
 from functions.adapters.faults import AWS_ERRORS, error_code
 from functions.adapters.s3_files import open_bucket
 from functions.adapters.sigv4 import signer
+
+if TYPE_CHECKING:
+    from connectors.registry import Outside
 
 VARIABLE: Final = "SOURCES"
 """The environment variable: a path, `s3://bucket/key`, `site/key` of the stack's own bucket, or
@@ -70,18 +76,23 @@ def read_arn(arn: str) -> str:
     """
     from aws_lambda_powertools.utilities import parameters  # noqa: PLC0415  few sites need it
 
+    service, region = arn.split(":")[2:4]
     try:
-        if ":ssm:" in arn:
-            return str(parameters.get_parameter(arn, decrypt=True, max_age=300))
-        return str(parameters.get_secret(arn, max_age=300))
+        client: Any = boto3.client(service, region_name=region)  # type: ignore[call-overload]
+        if service == "ssm":
+            held = parameters.SSMProvider(boto3_client=client)
+            return str(held.get(arn, decrypt=True, max_age=300))
+        return str(parameters.SecretsProvider(boto3_client=client).get(arn, max_age=300))
     except (parameters.exceptions.GetParameterError, *AWS_ERRORS) as error:
         raise SourceNotConfiguredError(
             f"{arn}: cannot be read; allow its role to ({type(error).__name__})"
         ) from error
 
 
-def aws_outside() -> Outside:
+def aws_outside() -> "Outside":
     """Return the world with AWS in it: buckets, log groups and signatures."""
+    from connectors.registry import Outside  # noqa: PLC0415  see the top
+
     return Outside(
         buckets=open_bucket,
         signer=signer,
@@ -108,6 +119,8 @@ class SiteConnector:
         site = self.read()
         if site is None:
             raise SourceNotConfiguredError(f"{VARIABLE} names no sources.yaml")
+        from connectors.registry import connector_for  # noqa: PLC0415  see the top
+
         connector = connector_for(site, item, aws_outside())
         if connector is None:
             raise ConnectorError(f"no connector is named {item.connector!r}")

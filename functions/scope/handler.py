@@ -17,7 +17,6 @@ from aws_lambda_powertools.utilities.parser import parse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from connectors.protocol import ConnectorError
-from connectors.registry import slurm_connector
 from connectors.schedulers import UnfinishedEventError
 from connectors.schedulers.context import ContextEvent
 from connectors.site import SiteError
@@ -139,6 +138,8 @@ def _ask_scheduler(workload: Workload) -> Workload:
             return workload
         if cluster.runner != "lambda":  # it cannot be reached from here; its item asks it
             return workload
+        from connectors.registry import slurm_connector  # noqa: PLC0415  see site_file
+
         return described(workload, slurm_connector(cluster, aws_outside()))
     except ConnectorError as error:
         logger.warning("the scheduler was not asked", extra={"reason": str(error)[:2000]})
