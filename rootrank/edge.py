@@ -1,6 +1,8 @@
 """A runner beside the logs: items of a queue, one after the other, or one hand-over of a file."""
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +16,13 @@ from functions.adapters.runner_queue import (
     WaitingWorkflow,
     open_queue,
     open_workflow,
+    region_of,
 )
 from functions.collect.handover import SCHEMA
 from functions.collect.outside import HandOverError, OutsideRunner, answer, read_hand_over
 
 WAIT_S: Final = 20
+PAUSE_S: Final = 10.0
 SECONDS: Final = 3_300.0
 """An item's longest run: within the hour that its addresses are good for."""
 
@@ -43,18 +47,31 @@ def run_hand_over(path: Path, runner: OutsideRunner) -> Report:
         raise click.ClickException(str(error)) from error
 
 
-def serve_queue(url: str, runner: OutsideRunner, *, is_once: bool) -> None:
-    """Take items and answer them until the process is stopped or, once, the queue is empty."""
-    queue, waiting = open_queue(url), open_workflow()
+def serve_queue(
+    url: str,
+    runner: OutsideRunner,
+    *,
+    is_once: bool,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Take items and answer them until the process is stopped or, once, the queue is empty.
+
+    `pause` sleeps seconds, after a queue that could not be read.
+    """
+    try:
+        queue, waiting = open_queue(url), open_workflow(region=region_of(url))
+    except ConnectorError as error:
+        raise click.ClickException(str(error)) from error
     click.echo(f"taking items from {url}", err=True)
     while True:
         try:
             taken = queue.take(0 if is_once else WAIT_S)
-        except TransientError as error:
-            click.echo(f"rootrank: {error}; trying again", err=True)
-            continue
         except ConnectorError as error:
-            raise click.ClickException(str(error)) from error
+            if is_once or not isinstance(error, TransientError):
+                raise click.ClickException(str(error)) from error
+            click.echo(f"rootrank: {error}; trying again", err=True)
+            pause(PAUSE_S)
+            continue
         if taken is None:
             if is_once:
                 return

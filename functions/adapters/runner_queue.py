@@ -121,27 +121,37 @@ def _told(error: AwsError, what: str) -> ConnectorError:
     return QueueRefusedError(f"cannot {what} ({error_code(error)}); check the runner's role")
 
 
+def region_of(url: str) -> str | None:
+    """Return the region that a queue's address names, None where it names none."""
+    parts = url.partition("://")[2].partition("/")[0].split(".")
+    return parts[1] if len(parts) > 3 and parts[0] == "sqs" else None
+
+
 def open_queue(url: str) -> RunnerQueue:
     """Return a queue with the credentials of this process; the region is the address's own."""
-    host = url.split("/")[2] if "://" in url else ""
-    parts = host.split(".")
-    region = parts[1] if len(parts) > 3 and parts[0] == "sqs" else None
     config = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard"})
-    return RunnerQueue(boto3.client("sqs", region_name=region, config=config), url)
+    try:
+        return RunnerQueue(boto3.client("sqs", region_name=region_of(url), config=config), url)
+    except AWS_ERRORS as error:
+        raise _told(error, f"read {url}") from error
 
 
-def open_workflow(role_arn: str = "") -> WaitingWorkflow:
+def open_workflow(role_arn: str = "", region: str | None = None) -> WaitingWorkflow:
     """Return the workflow's door; with `role_arn` as that role, in the account that waits.
 
     Step Functions takes a token only from principals of the account that made it.
     """
-    more: dict[str, Any] = {}
-    if role_arn:
-        answer = boto3.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="rootrank-spoke")
-        found = answer["Credentials"]
-        more = {
-            "aws_access_key_id": found["AccessKeyId"],
-            "aws_secret_access_key": found["SecretAccessKey"],
-            "aws_session_token": found["SessionToken"],
-        }
-    return WaitingWorkflow(boto3.client("stepfunctions", **more))
+    more: dict[str, Any] = {"region_name": region}
+    try:
+        if role_arn:
+            sts = boto3.client("sts", region_name=region)
+            answer = sts.assume_role(RoleArn=role_arn, RoleSessionName="rootrank-spoke")
+            found = answer["Credentials"]
+            more |= {
+                "aws_access_key_id": found["AccessKeyId"],
+                "aws_secret_access_key": found["SecretAccessKey"],
+                "aws_session_token": found["SessionToken"],
+            }
+        return WaitingWorkflow(boto3.client("stepfunctions", **more))
+    except AWS_ERRORS as error:
+        raise _told(error, "reach the workflow") from error

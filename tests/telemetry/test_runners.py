@@ -6,6 +6,7 @@ import threading
 import time
 
 import boto3
+import click
 import pytest
 from click.testing import CliRunner
 from samtranslator.yaml_helper import yaml_parse
@@ -20,7 +21,7 @@ from functions.adapters.exchange import Exchange, ExchangeBusyError, ExchangeRef
 from functions.adapters.object_store import ObjectStore
 from functions.adapters.results_query import ResultsQuery
 from functions.adapters.rulebook import scanners, shipped_rulebook
-from functions.adapters.runner_queue import RunnerQueue, Taken
+from functions.adapters.runner_queue import QueueBusyError, RunnerQueue, Taken, region_of
 from functions.adapters.site_file import SiteConnector, configured_site
 from functions.collect.handover import HandOverTask, make_hand_over
 from functions.collect.outside import HandOverError, OutsideRunner, answer, read_hand_over
@@ -391,7 +392,7 @@ def test_a_login_node_empties_its_queue_and_says_what_came(handed, book, monkeyp
     message, objects = handed
     queue, waiting = Queue("no hand-over", message.model_dump_json()), Waiting()
     monkeypatch.setattr(edge, "open_queue", lambda url: queue)
-    monkeypatch.setattr(edge, "open_workflow", lambda: waiting)
+    monkeypatch.setattr(edge, "open_workflow", lambda region: waiting)
     edge.serve_queue("https://sqs.eu-west-1.amazonaws.com/1/q", runner(objects, book), is_once=True)
     told = capsys.readouterr()
     assert json.loads(told.out)["status"] == "ok"
@@ -406,7 +407,7 @@ def test_what_a_retry_cures_stays_on_the_queue(handed, book, monkeypatch, capsys
     message, objects = handed
     queue = Queue(message.model_dump_json())
     monkeypatch.setattr(edge, "open_queue", lambda url: queue)
-    monkeypatch.setattr(edge, "open_workflow", Waiting)
+    monkeypatch.setattr(edge, "open_workflow", lambda region: Waiting())
 
     def busy(url):
         raise ExchangeBusyError("s3.example: HTTP 503")
@@ -415,6 +416,53 @@ def test_what_a_retry_cures_stays_on_the_queue(handed, book, monkeypatch, capsys
     edge.serve_queue("https://sqs.eu-west-1.amazonaws.com/1/q", runner(objects, book), is_once=True)
     assert queue.dropped == []
     assert "stays on the queue" in capsys.readouterr().err
+
+
+def test_a_queue_that_cannot_be_read_ends_a_run_once_and_is_tried_again_else(
+    handed, book, monkeypatch, capsys
+):
+    from rootrank import edge
+
+    _, objects = handed
+
+    class Stopped(Exception):
+        """What ends the endless loop."""
+
+    def fail(wait_s):
+        raise QueueBusyError("cannot read it now")
+
+    def stop(seconds):
+        raise Stopped
+
+    queue = Queue()
+    queue.take = fail
+    monkeypatch.setattr(edge, "open_queue", lambda url: queue)
+    monkeypatch.setattr(edge, "open_workflow", lambda region: Waiting())
+    given = "https://sqs.eu-west-1.amazonaws.com/1/q", runner(objects, book)
+    with pytest.raises(click.ClickException, match="cannot read it now"):
+        edge.serve_queue(*given, is_once=True)
+    with pytest.raises(Stopped):
+        edge.serve_queue(*given, is_once=False, pause=stop)
+    assert "trying again" in capsys.readouterr().err
+
+
+def test_the_region_is_that_of_the_queue():
+    assert region_of("https://sqs.eu-west-1.amazonaws.com/1/q") == "eu-west-1"
+    assert region_of("http://127.0.0.1:5000/1/q") is None
+
+
+def test_a_login_node_without_credentials_says_so_in_a_sentence(monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps credentials of other tests
+    url = "https://sqs.eu-west-1.amazonaws.com/1/q"
+    done = CliRunner().invoke(main, ["collect", "--queue", url, "--once"])
+    assert done.exit_code == 1
+    assert "NoCredentialsError" in done.output
+    assert "check the runner's role" in done.output
 
 
 def test_item_and_queue_are_alternatives():
