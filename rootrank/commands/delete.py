@@ -130,11 +130,11 @@ def _erasure(
     if table is not None and bucket is not None:
         yield Erasure(boto3.client("s3"), boto3.client("dynamodb"), bucket, table, is_trial)
         return
-    from rootrank.embedded.stack import open_editable  # noqa: PLC0415
+    from rootrank.embedded.stack import open_storage  # noqa: PLC0415
     from rootrank.embedded.state import StateError  # noqa: PLC0415
 
     try:
-        with open_editable(state) as names:
+        with open_storage(state, is_kept=not is_trial) as names:
             clients = boto3.client("s3"), boto3.client("dynamodb")
             yield Erasure(*clients, names.bucket, names.table, is_trial)
     except StateError as error:

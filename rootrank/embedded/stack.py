@@ -218,8 +218,11 @@ def open_empty_storage(folder: Path) -> Iterator[Resources]:
 
 
 @contextmanager
-def open_editable(folder: Path) -> Iterator[Resources]:
-    """Stand up table and bucket over the state folder; what is deleted is gone on disk too."""
+def open_storage(folder: Path, *, is_kept: bool = False) -> Iterator[Resources]:
+    """Stand up table and bucket over the state folder.
+
+    Nothing is written back unless `is_kept`; then what is deleted is gone on disk too.
+    """
     if not (folder / "table.jsonl").is_file():
         raise state.StateError(f"{folder}: holds no results yet; `rootrank run EVENT.json` first")
     with (
@@ -231,8 +234,9 @@ def open_editable(folder: Path) -> Iterator[Resources]:
         state.load_objects(folder, resources.bucket)
         state.load_items(folder, resources.table)
         yield resources
-        state.forget_objects(folder, resources.bucket)
-        state.save_items(folder, resources.table)
+        if is_kept:
+            state.forget_objects(folder, resources.bucket)
+            state.save_items(folder, resources.table)
 
 
 def _load(stack: Stack) -> None:
