@@ -101,14 +101,14 @@ def _run(event: dict[str, Any], event_file: Path, *, state: Path, quiet: bool) -
 
     try:
         from rootrank.embedded.progress import ProgressLines  # noqa: PLC0415
-        from rootrank.embedded.stack import open_stack  # noqa: PLC0415
+        from rootrank.embedded.stack import open_stack, silent  # noqa: PLC0415
         from rootrank.embedded.state import StateError  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise EventFileError(
             f"the embedded AWS needs the package {error.name}: pip install '.[embedded]'"
         ) from error
     progress = ProgressLines(sys.stderr)
-    told = (lambda _what, _details: None) if quiet else progress
+    told = silent if quiet else progress
     try:
         with open_stack(state, on_progress=told) as stack:
             if not quiet:
