@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from samtranslator.yaml_helper import yaml_parse
 
 from connectors.schedulers.scoped import ScopedEvent
 from functions.scope.reception import receive_any
@@ -41,7 +42,8 @@ def test_outputs_and_parameters_that_a_page_names_are_the_templates(page):
     outputs = set(re.findall(r"\$\(out (\w+)\)", text)) | set(
         re.findall(r"`(\w+Arn|\w+Url)`", text)
     )
-    known = {*TEMPLATE["Outputs"], *TEMPLATE["Parameters"]}
+    spoke = yaml_parse((ROOT / "infra/spoke/template.yaml").read_text())
+    known = {name for each in (TEMPLATE, spoke) for name in (*each["Outputs"], *each["Parameters"])}
     assert outputs
     assert outputs - known == set()
     rows = re.findall(r"^\| `(\w+)`(?:, `(\w+)`)? \|", text, re.MULTILINE)
