@@ -64,7 +64,10 @@ def _rest(found: dict[str, Any]) -> Iterator[str]:
 
 def _large(large: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "\n## Ten GiB\n"
-    yield "Fetched, scanned with the shipped rules and folded; no disk holds the object.\n"
+    yield (
+        "Fetched, scanned with the shipped rules and folded. A quiet training log of a few MiB over "
+        "and over; no disk holds the object.\n"
+    )
     rows = [
         [row["through"], f"{row['bytes'] / (1 << 30):.1f}", f"{speed(row):,.0f}",
          f"{row['wall_s']:.0f}", row["status"], row["peak_mib"],
