@@ -65,8 +65,8 @@ def _rest(found: dict[str, Any]) -> Iterator[str]:
 def _large(large: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "\n## Ten GiB\n"
     yield (
-        "Fetched, scanned with the shipped rules and folded. A quiet training log of a few MiB over "
-        "and over; no disk holds the object.\n"
+        "Fetched, scanned with the shipped rules and folded. A quiet training log of a few MiB "
+        "over and over; no disk holds the object.\n"
     )
     rows = [
         [row["through"], f"{row['bytes'] / (1 << 30):.1f}", f"{speed(row):,.0f}",
