@@ -22,7 +22,7 @@ class Cost(Document):
 
 
 class Envelope(Document):
-    """One revision of one attempt's verdict; `corrected_by` is the person whose correction it is."""
+    """One revision of an attempt's verdict; `corrected_by` is whoever corrected it."""
 
     schema_version: str = SCHEMA
     attempt_key: str
