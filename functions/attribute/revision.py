@@ -230,11 +230,13 @@ def message_attributes(
 ) -> dict[str, str]:
     """Return the attributes that subscribers filter on, all String (CONTRACTS, section 4).
 
-    `automated` are the actions that no earlier revision announced; by default all count.
+    `automated` are the actions that no earlier revision announced; by default all count. A
+    correction supports automation only where it has such an action: it starts nothing twice.
     """
     verdict = envelope.verdict
-    if automated is None:
-        automated = automation(verdict, None)["automation_new"]
+    supported = any(action.evidence_supports_automation for action in verdict.actions)
+    if envelope.status == "correction" and automated is not None:
+        supported = bool(automated)
     attributes = {
         "cluster": verdict.workload.cluster,
         "tenant": verdict.workload.tenant,
@@ -244,7 +246,7 @@ def message_attributes(
         "failure_class": verdict.failure_class,
         "quality": verdict.quality.level,
         "status": envelope.status,
-        "automation_supported": "true" if automated else "false",
+        "automation_supported": "true" if supported else "false",
     }
     if verdict.history.incident_id:
         attributes["incident_id"] = verdict.history.incident_id

@@ -80,8 +80,11 @@ def test_a_correction_announces_for_automation_only_what_is_new() -> None:
     assert first["automation_new"] == ["drain_node node-1"]
     again = automation(drained("node-1"), first)
     assert again["automation_new"] == []
-    attributes = message_attributes(envelope(drained("node-1")), again["automation_new"])
+    corrected = envelope(drained("node-1")).model_copy(update={"status": "correction"})
+    attributes = message_attributes(corrected, again["automation_new"])
     assert attributes["automation_supported"] == "false"
+    final = message_attributes(envelope(drained("node-1")), again["automation_new"])
+    assert final["automation_supported"] == "true"
     more = automation(drained("node-1", "node-2"), again)
     assert more["automation_new"] == ["drain_node node-2"]
     back = automation(drained("node-1"), automation(verdict(), more))
