@@ -75,10 +75,12 @@ def test_the_lines_of_the_page_work_and_what_they_made_is_kept(tmp_path: Path) -
         session = json.loads((tmp_path / "session.json").read_text())["session_id"]
         before = get(port, f"/v1/sessions/{session}/verdict")
         assert before["verdict"]["failure_class"] == "cuda_oom"
-        deadline = time.monotonic() + 60
-        while not (listed := get(port, "/v1/results")["results"]) and time.monotonic() < deadline:
+        deadline = time.monotonic() + 120
+        listed: list[dict[str, Any]] = []
+        while time.monotonic() < deadline and [e["status"] for e in listed] != ["final"]:
             time.sleep(0.2)
-        assert [each["job_id"] for each in listed] == ["812"]
+            listed = get(port, "/v1/results")["results"]
+        assert [(each["job_id"], each["status"]) for each in listed] == [("812", "final")]
     with served(state) as port:
         assert get(port, f"/v1/sessions/{session}/verdict") == before
         assert get(port, "/v1/results")["results"] == listed
