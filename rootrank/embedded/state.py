@@ -9,11 +9,12 @@ functions.jsonl     what the handlers logged
 """
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import boto3
 
@@ -32,7 +33,10 @@ class StateError(Exception):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep others out of the state folder; raises `StateError` where it is in use."""
+    """Keep others out of the state folder, after waiting for whoever has it, which is told.
+
+    Raises `StateError` where the folder cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
@@ -41,9 +45,23 @@ def locked(folder: Path) -> Iterator[None]:
             f"{folder}: cannot be written ({error.strerror}); choose another --state"
         ) from error
     with lock:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        _wait_for(lock, folder)
         yield
+
+
+def _wait_for(lock: IO[str], folder: Path) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        # `rootrank serve` keeps it until it is ended: waiting in silence would look like a hang.
+        sys.stderr.write(
+            f"rootrank: {folder} is in use by another rootrank (`serve`, or a run); waiting for it"
+            " to end (Ctrl-C gives up)\n"
+        )
+        sys.stderr.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def load_objects(folder: Path, bucket: str) -> None:
