@@ -50,6 +50,8 @@ class Extraction:
     lines: int = 0
     bytes: int = 0
     truncated: bool = False
+    damage: str | None = None
+    """Why compressed data could not be read to their end."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -61,9 +63,11 @@ def extract_stream(
     `read` gives stored bytes, perhaps compressed, empty at the end; its errors pass through.
     """
     stream = DecodedStream(read)
-    if label.source in _TEXT_SOURCES:
-        return _extract_text(stream, label, context)
-    return _extract_structured(stream, label, context)
+    read_as = _extract_text if label.source in _TEXT_SOURCES else _extract_structured
+    result = read_as(stream, label, context)
+    if stream.damaged:
+        result.damage = stream.warnings[-1]
+    return result
 
 
 def extract_facts(

@@ -83,6 +83,8 @@ class _Progress:
         self.bytes += found.bytes
         self.warnings += [f"{uri}: {each}" for each in found.warnings]
         self.is_cut = self.is_cut or found.truncated
+        if found.damage is not None:
+            self.failures.append(f"{uri}: {found.damage}")
 
 
 def collect_item(

@@ -1,3 +1,4 @@
+import gzip
 from dataclasses import dataclass, field
 
 import pytest
@@ -91,6 +92,14 @@ def test_a_stream_that_breaks_loses_nothing_of_the_others():
     assert "a: OSError" in result.report.reason
     assert "the disk is gone" in result.report.reason
     assert broken.closed
+
+
+def test_compressed_data_that_end_early_are_told_as_a_loss():
+    whole = gzip.compress(b"Kernel panic\n" + bytes(range(256)) * 40)
+    result = collect(stream("a.gz", whole[:-12]), stream("b", b"y\n"))
+    assert [each.symptom for each in result.observations] == ["panic"]
+    assert result.report.status == "partial"
+    assert result.report.reason == ("a.gz: gzip data end early; what came before the cut was kept")
 
 
 def test_a_connector_that_raises_keeps_what_it_gave_before():
