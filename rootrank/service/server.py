@@ -15,6 +15,8 @@ from rootrank.service.uploads import LocalUploads, UploadError
 
 MAX_BODY_BYTES: Final = 6 * 1024**2 + 1024
 BODY_SECONDS: Final = 60.0
+DISCARDED_BYTES: Final = 64 * 1024**2
+DISCARD_SECONDS: Final = 2.0
 _PIECE: Final = 1 << 16
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -89,12 +91,32 @@ class _Handler(LoopbackHandler):
         if not (text.isascii() and text.isdigit()) or len(text) > 15:
             raise RefusedError(400, "Content-Length is no number", "send it right")
         if int(text) > most:
+            self._discard(int(text))
             raise RefusedError(
                 413,
                 f"the body has {int(text)} bytes, {most} are taken",
                 "announce large chunks at /uploads and send them to the URL that comes back",
             )
         return int(text)
+
+    def _discard(self, left: int) -> None:
+        """Take a body that is refused, within bounds: who still writes reads no answer."""
+        if self.headers.get("Expect", "").lower() == "100-continue":
+            return
+        left = min(left, DISCARDED_BYTES)
+        deadline = time.monotonic() + DISCARD_SECONDS
+        patience = self.connection.gettimeout()
+        self.connection.settimeout(DISCARD_SECONDS / 2)
+        try:
+            while left > 0 and time.monotonic() < deadline:
+                piece = self.rfile.read1(min(left, _PIECE))
+                if not piece:
+                    return
+                left -= len(piece)
+        except TimeoutError:
+            return
+        finally:
+            self.connection.settimeout(patience)
 
     def _read_body(self) -> bytes:
         pieces: list[bytes] = []

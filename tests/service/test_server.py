@@ -213,3 +213,9 @@ def test_an_event_is_what_api_gateway_would_send() -> None:
     assert proxy_event("POST", "/", [], b"\xff")["isBase64Encoded"] is True
     with pytest.raises(RequestLineError):
         proxy_event("GET", "http://[", [], None)
+
+
+def test_who_sends_too_much_reads_why(port: int) -> None:
+    status, _, answer = ask(port, "POST", "/v1/sessions", b" " * (server_module.MAX_BODY_BYTES + 1))
+    assert status == 413
+    assert "/uploads" in answer.decode()
