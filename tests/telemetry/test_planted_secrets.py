@@ -1,6 +1,9 @@
-"""Secrets planted in every source reach no stored object, message, table item, log line or text."""
+"""Secrets planted in every source reach no object, message, table item, log line, text or page."""
 
+import html
 import json
+import re
+from urllib.parse import unquote
 
 import boto3
 import pytest
@@ -10,9 +13,12 @@ from http_fake import FakeServer
 from loki_server import LokiServer
 from test_coverage_truth import ENDED, NS, XID
 
-from functions.adapters.site_file import configured_site
+from functions.adapters.site_file import configured_site, site_redactor
+from functions.query.app import View
 from rootrank.cli import main
 from rootrank.embedded.stack import open_stack
+from rootrank.web.local_results import LocalResults
+from tests.web.web_asking import asker
 
 FORMS = {
     "bundle": "password=hunter2bundle0",
@@ -174,6 +180,10 @@ def test_what_is_planted_anywhere_comes_out_nowhere(site, tmp_path):
     told["log"] = (folder / "functions.jsonl").read_text()
     told["text"] = CliRunner().invoke(main, ["show", "sft", "--state", str(folder),
                                              "--format", "text"]).output  # fmt: skip
+    told["pages"] = pages = pages_of(folder)
+    assert any(
+        "/evidence/" in address and "CUDA out of memory" in pages[address] for address in pages
+    )
     seen = "".join(text for key, text in told["objects"].items() if "/verdicts/" in key)
     for connector in ("static", "files", "loki", "prometheus", "pod_logs", "cloudwatch"):
         assert f'"connector":"{connector}"' in seen, connector
@@ -193,4 +203,18 @@ def stored(stack):
         if not key.startswith("bundles/"):
             body = client.get_object(Bucket=bucket, Key=key)["Body"].read()
             found[key] = (zstd.decompress(body) if key.endswith(".zst") else body).decode()
+    return found
+
+
+def pages_of(folder):
+    """Return every page that a reader of the folder's results gets to, by address."""
+    ask = asker(View(results=LocalResults(folder).current, redactor=site_redactor, local="state"))
+    found, waiting = {}, ["/"]
+    while waiting and len(found) < 300:
+        address = waiting.pop()
+        path, _, query = address.partition("?")
+        asked = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
+        found[address] = ask(path, **{key: unquote(value) for key, value in asked.items()}).body
+        links = {html.unescape(link) for link in re.findall(r'href="(/[^"#]*)', found[address])}
+        waiting += sorted(links - set(found) - set(waiting))
     return found
