@@ -35,7 +35,7 @@ class FileSource(StrictDocument):
     timezone: str | None = None
     rotated: bool = True
     parallel: Annotated[int, Field(ge=1, le=16)] = 4
-    range_bytes: Annotated[int, Field(ge=65_536, le=67_108_864)] = 4_194_304
+    range_bytes: Annotated[int, Field(ge=65_536, le=67_108_864)] = 2_097_152
     budget: Budget = Budget()
     runner: Runner | None = None
 
