@@ -79,7 +79,7 @@ def _dump(path: Path, document: dict[str, Any]) -> None:
 
 
 def redact(text: str, run: Run) -> str:
-    """Replace this machine's paths; nothing else is touched."""
+    """Replace this machine's paths and links to package registries; nothing else is touched."""
     library = sysconfig.get_path("stdlib")
     base = Path(sys.base_prefix)
     for old, new in (
@@ -87,6 +87,7 @@ def redact(text: str, run: Run) -> str:
         (library, "/usr/lib/python3.11"), (str(base), "/usr"),
     ):  # fmt: skip
         text = text.replace(old, new)
+    text = re.sub(r"https://[\w.]+/project/", "https://packages.example/project/", text)
     return re.sub(r"/tmp/torchelastic_\w+", "/tmp/torchelastic_0", text)
 
 
