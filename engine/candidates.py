@@ -113,19 +113,24 @@ class Candidates:
 
     def _is_backed(self, position: int) -> bool:
         episode = self._graph.episodes[position]
-        still_waits = self._claim.terminal == "not_started" and not self._progress.has_steps
-        is_over = (
-            self._bounds.end != OPEN_FUTURE
-            and episode.seen_last + CAUSAL_WINDOW_US < self._bounds.end
-            and any(other.symptom == _STARTED for other in self._graph.episodes)
-        )
-        never_ran = still_waits or not (is_over or self._progress.has_output)
-        if episode.meaning.manifestation == "never_started" and never_ran:
+        if episode.meaning.manifestation == "never_started" and not self._ran_after(episode):
             # Passing trouble at the start counts where nothing shows that the job ever ran.
             self.backed.add(episode.symptom)
             return True
         lone = Cause(episode.symptom, [position], [episode], 0, 0, "unknown")
         return is_supported(self._graph, lone)
+
+    def _ran_after(self, episode: Episode) -> bool:
+        """Whether the job ran in spite of trouble at its start."""
+        if self._claim.terminal == "not_started" and not self._progress.has_steps:
+            return False
+        if self._progress.has_output:
+            return True
+        is_old = (
+            self._bounds.end != OPEN_FUTURE
+            and episode.seen_last + CAUSAL_WINDOW_US < self._bounds.end
+        )
+        return is_old and any(other.symptom == _STARTED for other in self._graph.episodes)
 
     def _drop_reason(self, position: int, episode: Episode) -> str:
         meaning = episode.meaning
