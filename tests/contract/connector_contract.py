@@ -41,6 +41,14 @@ class ConnectorContract(ABC):
     has_source = True
     counts_requests = True
 
+    @pytest.fixture(autouse=True)
+    def _servers(self):
+        """Stop what `make` started and put into `running`."""
+        self.running = []
+        yield
+        for each in self.running:
+            each.stop()
+
     @abstractmethod
     def make(self, fault: str | None) -> Connector: ...
 

@@ -109,13 +109,6 @@ def kernel(node, *lines, at=ENDED - 60 * NS):
 class TestLoki(ConnectorContract):
     requests_a_run = 2  # the list of streams and one page
 
-    @pytest.fixture(autouse=True)
-    def _servers(self):
-        self.running = []
-        yield
-        for each in self.running:
-            each.stop()
-
     def make(self, fault):
         if fault == "down":
             return connector("http://127.0.0.1:9")

@@ -85,13 +85,6 @@ def connector(url):
 class TestPodLogs(ConnectorContract):
     requests_a_run = 2  # the list of pods and one log
 
-    @pytest.fixture(autouse=True)
-    def _servers(self):
-        self.running = []
-        yield
-        for each in self.running:
-            each.stop()
-
     def make(self, fault):
         if fault == "down":
             return connector("http://127.0.0.1:9")

@@ -63,13 +63,6 @@ def connector(url, more=""):
 
 
 class TestPrometheus(ConnectorContract):
-    @pytest.fixture(autouse=True)
-    def _servers(self):
-        self.running = []
-        yield
-        for each in self.running:
-            each.stop()
-
     def make(self, fault):
         if fault == "down":
             return connector("http://127.0.0.1:9")
