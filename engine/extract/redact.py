@@ -5,7 +5,7 @@ Runs on kept excerpts only, so its cost follows the hits, not the input. A secre
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 MASK: Final = "[redacted]"
@@ -69,6 +69,13 @@ _KEY_BLOCK: Final = re.compile(
     r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[\s\S]{0,16384}?"
     r"(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
 )
+_KEY_BEGIN: Final = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----")
+_KEY_END: Final = re.compile(r"-----END [A-Z ]{0,30}PRIVATE KEY-----")
+# The last word of a line of the block's body: MIIEvQIBADANBgkq..., 64 or 76 characters.
+_KEY_LINE: Final = re.compile(r"(?=[^\d]{0,80}\d)[A-Za-z0-9+/]{60,80}={0,2}")
+_KEY_REST: Final = re.compile(r"[A-Za-z0-9+/]{1,80}={0,2}")
+_ROUND_KEYS: Final = " \t\r\"',"
+_KEY_LINES: Final = 400  # a key of 16 Ki bits has some 200
 _WANDB: Final = re.compile(
     r"(?i)(wandb[^\n]{0,60}?\b(?:login|key|relogin)\b[^\n]{0,20}?)\b([a-f0-9]{40})\b"
 )
@@ -106,6 +113,8 @@ _HINTS: Final = (  # in lower case and without digits; most excerpts hold none o
     "http", "smbclient", "pass", "_pat", "_cred", "_dsn", "_salt",
 )  # fmt: skip
 _DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
+_DIGITS_COUNT: Final = (b"ya00", b"dop_v0", b"webhookb0")
+"""Forms of the only words above in which one digit is not as good as another."""
 _REMEMBERED: Final = 2048
 _REMEMBERED_BYTES: Final = 512
 
@@ -125,25 +134,55 @@ class Redactor:
         self._extra += [_EMAIL] if emails else []
         self._extra += [_HOME] if home_paths else []
         self._hinted: dict[bytes, bool] = {}
+        self._clean: set[bytes] = set()  # forms with a hint and no secret
 
     def text(self, text: str) -> str:
         """Return `text` without secrets; idempotent as far as the site's patterns are."""
         for pattern in self._extra:
             text = pattern.sub(_mask_group, text)
-        if not self._may_hold_secret(text):
+        form = _form(text)
+        if form in self._clean or not self._may_hold_secret(text, form):
             return text
+        return self._masked(text, form)
+
+    def _masked(self, text: str, form: bytes) -> str:
+        given = text
         for _ in range(_PASSES):
             masked = self._once(text)
             if masked == text:
                 break
             text = masked
+        if form and text == given and all(word not in form.lower() for word in _DIGITS_COUNT):
+            if len(self._clean) >= _REMEMBERED:
+                self._clean.clear()
+            self._clean.add(form)
         return text
 
-    def _may_hold_secret(self, text: str) -> bool:
+    def lines(self, texts: Sequence[str]) -> list[str]:
+        """Return lines that follow one another, each without secrets; never more, never fewer.
+
+        A secret of several lines, of which perhaps only some are there, takes its lines whole.
+        """
+        masked = [self.text(text) for text in texts]
+        for number in sorted({*_key_lines(texts), *self._spanned(texts)}):
+            masked[number] = MASK
+        return masked
+
+    def _spanned(self, texts: Sequence[str]) -> Iterator[int]:
+        """Yield the lines that a site's pattern matches across their ends."""
+        if not self._extra:
+            return
+        joined = "\n".join(texts)
+        for pattern in self._extra:
+            for match in pattern.finditer(joined):
+                if "\n" in match[0]:
+                    first = joined.count("\n", 0, match.start())
+                    yield from range(first, first + match[0].count("\n") + 1)
+
+    def _may_hold_secret(self, text: str, form: bytes) -> bool:
         """Whether a hint is in the text; texts that differ in digits alone are looked at once."""
-        if len(text) > _REMEMBERED_BYTES:
+        if not form:
             return _has_hint(text)
-        form = text.encode("utf-8", "replace").translate(_DIGITS)
         if form not in self._hinted:
             if len(self._hinted) >= _REMEMBERED:
                 self._hinted.clear()
@@ -166,6 +205,44 @@ class Redactor:
         text = _VARIABLE.sub(_mask_value, text)
         text = _FLAG.sub(_mask_value, text)
         return _ASSIGNED.sub(_mask_value, text)
+
+
+def _key_lines(texts: Sequence[str]) -> Iterator[int]:
+    """Yield the lines of private keys, of which begin or end may be missing."""
+    begun: int | None = None
+    for number, text in enumerate(texts):
+        is_edge = "PRIVATE KEY" in text
+        if is_edge and _KEY_BEGIN.search(text):
+            begun = number
+        elif is_edge and _KEY_END.search(text):
+            yield from range(number if begun is None else begun, number + 1)
+            if begun is None and number and _KEY_REST.fullmatch(_last_word(texts[number - 1])):
+                yield number - 1
+            begun = None
+        elif _is_key_line(text):
+            yield number
+    if begun is not None:
+        yield from range(begun, min(len(texts), begun + _KEY_LINES))
+
+
+def _is_key_line(text: str) -> bool:
+    tail = text.rstrip(_ROUND_KEYS)[-60:]
+    if len(tail) < 60 or " " in tail:
+        return False
+    word = _last_word(text)
+    return len(word) <= 82 and _KEY_LINE.fullmatch(word) is not None
+
+
+def _last_word(text: str) -> str:
+    text = text.rstrip(_ROUND_KEYS)
+    return text[max(text.rfind(mark) for mark in _ROUND_KEYS) + 1 :]
+
+
+def _form(text: str) -> bytes:
+    """What texts that differ in digits alone have in common; empty for a long text."""
+    if len(text) > _REMEMBERED_BYTES:
+        return b""
+    return text.encode("utf-8", "replace").translate(_DIGITS)
 
 
 def _has_hint(text: str) -> bool:

@@ -5,10 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
+
+from engine.extract.capsule import CapsuleStream, keep_facts, segments_of
 from engine.extract.decode import DecodedStream, read_whole
 from engine.extract.fact import Fact
 from engine.extract.fold import fold
-from engine.extract.formats import read_structured
+from engine.extract.formats import Structured, read_structured
+from engine.extract.keeping import MIN_BYTES, CapsuleMaker, Excerpt
 from engine.extract.redact import Redactor
 from engine.extract.scanner import Scanner
 from engine.extract.segment import Segment, SegmentReader
@@ -30,6 +34,7 @@ class ExtractContext:
     """What extraction may know beside the stream.
 
     `max_bytes` stops after so many decompressed bytes; the result is then `truncated`.
+    `capsule_bytes` is what may be kept of the stream for later rules; less than 4 KiB keeps none.
     """
 
     book: Rulebook
@@ -39,6 +44,7 @@ class ExtractContext:
     extraction_digest: str
     redactor: Redactor
     max_bytes: int | None = None
+    capsule_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -53,6 +59,7 @@ class Extraction:
     damage: str | None = None
     """Why compressed data could not be read to their end."""
     warnings: list[str] = field(default_factory=list)
+    capsule: CapsuleStream | None = None
 
 
 def extract_stream(
@@ -88,6 +95,29 @@ def extract_facts(
         context.connector, context.extraction_digest, context.redactor.text, lambda when: when
     )
     return fold(tally.finish(writer))
+
+
+def extract_capsule(stream: CapsuleStream, context: ExtractContext) -> Extraction:
+    """Return what other rules say of a capsule: its lines stand where they stood in the stream.
+
+    What metric rules saw then is kept where the rules still know the symptom.
+    """
+    label = stream.label
+    scan = SegmentScan(label, context)
+    scan.run(segments_of(stream))
+    result = _result_of(scan, stream.lines, stream.bytes, context, truncated=stream.is_truncated)
+    digest, known = context.extraction_digest, context.book.symptoms
+    result.observations = fold(
+        [
+            *extract_facts([each.fact() for each in stream.facts], label, context),
+            *(replace(o, extraction_digest=digest) for o in stream.observations
+              if o.symptom in known),
+            *result.observations,
+        ]
+    )  # fmt: skip
+    result.summaries = list(stream.summaries)
+    result.truncated = stream.is_truncated
+    return result
 
 
 def _add_fact(
@@ -135,7 +165,7 @@ def _extract_structured(
         result = _extract_text(DecodedStream(io.BytesIO(data).read), label, context)
         result.warnings = [*stream.warnings, *result.warnings]
     else:
-        result = _extract_rest(found.unconsumed, label, context)
+        result, excerpt = _extract_rest(found.unconsumed, label, context)
         result.observations = fold(
             [*extract_facts(found.facts, label, context),
              *(_redacted(each, context.redactor) for each in found.observations),
@@ -145,8 +175,12 @@ def _extract_structured(
         result.lines = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
         result.bytes = len(data)
         result.warnings = [*stream.warnings, *found.warnings, *result.warnings]
+        if excerpt is not None:
+            result.capsule = _structured_capsule(found, excerpt, result, label, context)
     if more:
         result.truncated = True
+        if result.capsule is not None:
+            result.capsule = msgspec.structs.replace(result.capsule, is_truncated=True)
         result.warnings.append(f"only the first {limit} bytes were read")
     return result
 
@@ -168,19 +202,61 @@ def _redacted(observation: Observation, redactor: Redactor) -> Observation:
 def _extract_text(stream: DecodedStream, label: StreamLabel, context: ExtractContext) -> Extraction:
     reader = SegmentReader(stream, context.max_bytes)
     scan = SegmentScan(label, context)
-    scan.run(iter(reader))
+    maker = _maker(context.capsule_bytes)
+    scan.run(maker.watch(iter(reader)) if maker else iter(reader))
     result = _result_of(scan, reader.lines, reader.bytes, context, truncated=reader.truncated)
     result.warnings = [*stream.warnings, *result.warnings]
+    if maker:
+        excerpt = maker.finish(context.redactor.lines)
+        result.capsule = CapsuleStream(
+            label,
+            reader.lines,
+            reader.bytes,
+            excerpt.is_whole,
+            reader.truncated,
+            excerpt.runs,
+            summaries=tuple(result.summaries),
+        )
     return result
+
+
+def _maker(budget: int) -> CapsuleMaker | None:
+    return CapsuleMaker(budget) if budget >= MIN_BYTES else None
+
+
+def _structured_capsule(
+    found: Structured,
+    excerpt: Excerpt,
+    result: Extraction,
+    label: StreamLabel,
+    context: ExtractContext,
+) -> CapsuleStream:
+    """Keep the facts; samples are not kept, so of metrics only what their rules saw is there."""
+    budget = context.capsule_bytes // 2 if found.unconsumed else context.capsule_bytes
+    facts = keep_facts(found.facts, budget, context.redactor.lines)
+    is_whole = excerpt.is_whole and len(facts) == len(found.facts) and label.source != "metrics"
+    return CapsuleStream(
+        label=label,
+        lines=result.lines,
+        bytes=result.bytes,
+        is_whole=is_whole,
+        runs=excerpt.runs,
+        facts=facts,
+        summaries=tuple(result.summaries),
+        observations=tuple(_redacted(each, context.redactor) for each in found.observations),
+    )
 
 
 def _extract_rest(
     unconsumed: Iterable[tuple[int, int, bytes]], label: StreamLabel, context: ExtractContext
-) -> Extraction:
+) -> tuple[Extraction, Excerpt | None]:
     """Scan the lines of a structured source that its reader did not consume, as text."""
     scan = SegmentScan(label, context)
-    scan.run(_segments_of(unconsumed))
-    return _result_of(scan, 0, 0, context, truncated=False)
+    maker = _maker(context.capsule_bytes // 2)
+    segments = _segments_of(unconsumed)
+    scan.run(maker.watch(segments) if maker else segments)
+    result = _result_of(scan, 0, 0, context, truncated=False)
+    return result, maker.finish(context.redactor.lines) if maker else None
 
 
 def _segments_of(unconsumed: Iterable[tuple[int, int, bytes]]) -> Iterator[Segment]:
