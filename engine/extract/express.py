@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 from engine.extract.blocks import MAX_LINE_CHARS
 from engine.extract.demux import Demultiplexer
 from engine.extract.frames import UNDATED, Frame, FrameReader, Shape, stamp_text
-from engine.extract.kinds import Kind, Known, Speaker
+from engine.extract.kinds import Kind, Known, Late, Speaker
 from engine.extract.recognise import Reading, SignatureReader
 from engine.extract.scanner import Hits
 from engine.extract.segment import Segment
 from engine.extract.subject import entity_of, pointers_of, stream_of
-from engine.extract.tally import Tally, Unread
+from engine.extract.tally import Entry, Tally, Unread
 from engine.extract.traceback import HEADER
 from engine.extract.window import Window
 from engine.model.observation import Entity, When
@@ -75,6 +75,7 @@ class Express:
         self._known: dict[tuple[object, int], Known] = {}
         self._serial = self._next = 0
         self._knows_all = True
+        self._overflows: dict[int, Entry] = {}
         self._last: bytes | None = None
         self._shown: bytes | None = None
         self._before: dict[int, bytes | None] = {}
@@ -147,7 +148,7 @@ class Express:
 
     def _find(
         self, index: int, raw: bytes, frame: Frame, *, alone: bool
-    ) -> "tuple[Known, Speaker] | None":
+    ) -> "tuple[Known | Late, Speaker] | None":
         """What counts a hit: None where it has to be read in full, `_NOTHING` where it is none."""
         plan = self._plans.get(index)
         if plan is None:
@@ -189,13 +190,20 @@ class Express:
         key = said, writer.number
         known = self._known.get(key)
         if known is None:
+            is_full = self._knows_all and self.tally.is_full(index)
+            if is_full and how != "text" and reader.says_one_thing:
+                entry = self._overflows.get(index)
+                if entry is None:
+                    symptom = reader.signature.symptom
+                    entry = self._overflows[index] = self.tally.overflow(index, symptom)
+                return Late(entry, reader, flags, writer, self), writer
             kind = self._kind(said, reader, reading or raw, flags=flags)
             if kind is None:
                 return _NOTHING
             if kind.reads_pointers and writer.pointers:
                 # what tells these hits apart is not in the key
                 return Known(kind, writer, self, in_full=False), writer
-            if self._knows_all and self.tally.is_full(index):
+            if is_full:
                 return Known(kind, writer, self, in_full=True), writer
             known = self._learn(key, kind, writer)
         return known, writer
@@ -298,7 +306,7 @@ class Express:
         for shape, clocks in self.tally.spans().items():
             for clock in clocks if shape is not UNDATED else ():
                 self.stamps.read(stamp_text(shape, clock))
-        for kept in (self._known, self._kinds, self._writers, self._numbers):
+        for kept in (self._known, self._kinds, self._writers, self._numbers, self._overflows):
             kept.clear()
 
     def catch_up(self, start: int) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from engine.extract.demux import Identity
 from engine.extract.recognise import Reading, SignatureReader
 from engine.extract.subject import ENTITY_FIELDS, POINTERS, entity_of, flags_of
-from engine.extract.tally import Key, Sighting, Unread
+from engine.extract.tally import Entry, Key, Sighting, Unread
 from engine.model.observation import Entity
 from engine.model.stream import StreamLabel
 
@@ -96,3 +96,31 @@ class Known:
             self.entity, fields, signature.identity, self.at.when(item),
             (item[4], item[2], item[5]), text, 1, kind.flags,
         )  # fmt: skip
+
+
+class Late:
+    """A hit that no entry of its own counts any more: what it says is read if it is shown."""
+
+    __slots__ = ("at", "entry", "flags", "reader", "speaker")
+
+    def __init__(
+        self,
+        entry: Entry,
+        reader: SignatureReader,
+        flags: tuple[str, ...],
+        speaker: Speaker,
+        at: "Express",
+    ) -> None:
+        self.entry = entry
+        self.reader = reader
+        self.flags = flags
+        self.speaker = speaker
+        self.at = at
+
+    def sighting(self, item: Unread) -> Sighting:
+        """Read a line that was put off."""
+        reading = self.reader.read(item[1].decode())
+        if reading is None:
+            raise ValueError("a line that the signature does not hold on was counted")
+        kind = Kind(self.reader, reading, self.at.label, flags=self.flags, serial=item[3])
+        return Known(kind, self.speaker, self.at, in_full=True).sighting(item)

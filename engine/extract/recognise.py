@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.extract.subject import ENTITY_FIELDS
+from engine.extract.subject import ENTITY_FIELDS, POINTERS
 from engine.rulebook.book import FamilyCase, SignatureDef
 
 LONG_LINE_BYTES: Final = 8192
@@ -52,6 +52,11 @@ class SignatureReader:
             row.match_text or row.unless_text for row in self._rows
         )
         """Whether what a line says depends on what `extract` captures and on nothing else."""
+        self.says_one_thing = self.reads_groups_alone and not (
+            signature.when or self._rows or POINTERS & {*signature.identity}
+        )
+        """Whether every line that `extract` holds on says the same symptom; which facts it tells
+        apart does not depend on what a prefix points at."""
         self.captures_nothing = not pattern.groupindex and not signature.when
         decisive = {*signature.identity, *ENTITY_FIELDS, signature.family_key, *signature.when}
         for row in self._rows:

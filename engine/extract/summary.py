@@ -1,7 +1,7 @@
 """What a stream's silence means: first and last line, progress, gaps, per stream and per rank.
 
-Every line of the head and of the tail is looked at, one line of each segment between; a summary
-of more than that is flagged `sampled`.
+Every line of the head and of the tail is looked at, between them one line a megabyte, of long
+streams one in four; a summary of more than that is flagged `sampled`.
 """
 
 import re
@@ -21,6 +21,9 @@ HEAD_BYTES: Final = 64 << 10
 TAIL_BYTES: Final = 64 << 10
 TAIL_LIMIT_BYTES: Final = 256 << 10  # as far back as the tail goes for ranks not seen in it yet
 MAX_RANKS: Final = 16_384
+_EVERY: Final = 4  # segments
+_LONG: Final = 256  # segments, 64 MiB: after these ...
+_EVERY_OF_LONG: Final = 16  # ... one line in 4 MiB is looked at
 _TEXT_CHARS: Final = 500
 
 # step 123, iteration 2400/500000, [epoch: 0, iter: 800, Epoch [7][650/1487], global_step=5
@@ -76,43 +79,41 @@ class Summariser:
         stop = min(segment.end, HEAD_BYTES)
         line: Line | None = line_at(segment, 0) if segment.end else None
         while line is not None and line.segment is segment and line.start < stop:
-            self._look(line)
+            self._look(line, self._window.identity(line))
             line = line_after(line)
 
     def middle(self, segment: Segment) -> None:
-        """Look at the last line of one segment in four; the stream's tail is still to come."""
+        """Look at the last line of some segments; the stream's tail is still to come."""
         self._passed += 1
         self._sampled = True
-        if segment.end > 1 and self._passed % 4 == 1:
+        every = _EVERY if self._passed <= _LONG else _EVERY_OF_LONG
+        if segment.end > 1 and self._passed % every == 1:
             line = line_at(segment, segment.end - 1 - segment.data.endswith(b"\n", 0, segment.end))
             if line.key > self._seen_to:
-                self._look(line)
+                self._look(line, self._window.identity(line))
 
     def tail(self, segment: Segment) -> None:
         """Look at the last lines of the stream: of every rank that the head showed, if possible."""
         closed = segment.data.endswith(b"\n", 0, segment.end)
         line: Line | None = line_at(segment, max(segment.end - 1 - closed, 0))
         wanted = set(self._parts)
-        taken: list[Line] = []
+        taken: list[tuple[Line, Identity]] = []
         size = 0
         while line is not None and line.key > self._seen_to and size < TAIL_LIMIT_BYTES:
             size += line.end - line.start + 1
-            taken.append(line)
-            if size > TAIL_BYTES:
-                wanted.discard(self._window.identity(line).rank)
-                if not wanted:
-                    break
-            elif wanted:
-                wanted.discard(self._window.identity(line).rank)
+            identity = self._window.identity(line)
+            taken.append((line, identity))
+            wanted.discard(identity.rank)
+            if size > TAIL_BYTES and not wanted:
+                break
             line = line_before(line)
         self._sampled = self._sampled or (line is not None and line.key > self._seen_to)
-        for place in reversed(taken):
-            self._look(place)
+        for place, identity in reversed(taken):
+            self._look(place, identity)
 
-    def _look(self, line: Line) -> None:
+    def _look(self, line: Line, identity: Identity) -> None:
         self._seen_to = max(self._seen_to, line.key)
         text = line.text
-        identity = self._window.identity(line)
         part = self._part(identity)
         part.lines += 1
         part.bytes += line.end - line.start + 1

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import engine.extract.tally
 import engine.extract.window
 from engine.extract.express import Express
 from engine.model.observation import encode
@@ -32,6 +33,11 @@ TEXTS = st.sampled_from(
         "Traceback (most recent call last):", "OSError: [Errno 28] No space left on device",
         'Traceback (most recent call last):\\n  File "a.py", line 1, in f\\nKeyError: 1',
     ]
+)  # fmt: skip
+PLAIN_TEXTS = st.sampled_from(
+    ["socket refused by 10.0.0.1", "socket refused by 10.0.0.2", "invoked oom-killer",
+     "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE)",
+     "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=809, OpType=ALLREDUCE)"]
 )  # fmt: skip
 PREFIXES = st.sampled_from(
     [
@@ -66,6 +72,13 @@ def walking(lines_in_all: int, *, express: bool) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def few_keys(keys: int) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine.extract.tally, "MAX_KEYS_ALL_RANKS", keys)
+        yield
+
+
 def both_ways(data: str, source: str, *, walk_lines: int, workload: Workload | None) -> list[bytes]:
     told = []
     more = {} if workload is None else {"workload": workload}
@@ -82,6 +95,21 @@ def test_a_jobs_output_is_counted_as_if_every_line_was_read(
     data: str, walk_lines: int, workload: Workload | None
 ) -> None:
     short, full = both_ways(data, "applog", walk_lines=walk_lines, workload=workload)
+    same = short == full
+    assert same
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), CLOCKS, PLAIN_TEXTS), max_size=30),
+    st.integers(0, 3),
+)
+def test_what_gets_no_entry_of_its_own_is_counted_alike(
+    said: list[tuple[int, str, str]], keys: int
+) -> None:
+    data = "\n".join(f"[rank{rank}]: 2025-06-25 {clock} {text}" for rank, clock, text in said)
+    with few_keys(keys):
+        short, full = both_ways(data, "applog", walk_lines=40_000, workload=None)
     same = short == full
     assert same
 
