@@ -11,8 +11,8 @@ from engine.correlate import Graph
 from engine.coverage import CoverageMap
 from engine.decide import Decision
 from engine.entities import Directory
+from engine.model.evidence_request import EvidenceRequest, Interval
 from engine.model.moment import rfc3339
-from engine.model.verdict import EvidenceRequest, Interval
 from engine.model.vocabulary import HARDWARE_DOMAINS, QualityLevel
 from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST
 from engine.normalise import Bounds

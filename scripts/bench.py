@@ -30,7 +30,8 @@ REASONING = ROOT / "scripts" / "bench_reasoning.py"
 LOGS = {"train_rare": "applog", "train_storm": "applog", "syslog": "syslog"}
 TINY = ROOT / "tests" / "corpus" / "043-node-failure-only"
 IMPORTS = {
-    "scope (admit, plan)": "functions.scope.handler",
+    "scope, admit": "functions.scope.admit_handler",
+    "scope, plan": "functions.scope.handler",
     "collect": "functions.collect.handler",
     "attribute": "functions.attribute.handler",
 }

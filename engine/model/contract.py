@@ -1,6 +1,7 @@
 """The two base models of every contract document.
 
 Their errors do not quote what was given: a refused event may hold a secret, and errors are logged.
+A model is built when it is first used: a function starts with what it needs of sixty.
 """
 
 from pydantic import BaseModel, ConfigDict
@@ -10,7 +11,11 @@ class Document(BaseModel):
     """A document that others may extend: unknown optional keys are ignored when read."""
 
     model_config = ConfigDict(
-        frozen=True, extra="ignore", populate_by_name=True, hide_input_in_errors=True
+        frozen=True,
+        extra="ignore",
+        populate_by_name=True,
+        hide_input_in_errors=True,
+        defer_build=True,
     )
 
 
@@ -18,7 +23,11 @@ class StrictDocument(BaseModel):
     """A document that people write for us (rules, site files): unknown keys are errors."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        hide_input_in_errors=True,
+        defer_build=True,
     )
 
 

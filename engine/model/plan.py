@@ -5,7 +5,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from engine.model.contract import Document
-from engine.model.verdict import EvidenceRequest
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.vocabulary import CoverageState, Runner, Source, WindowClass
 from engine.model.workload import EvidenceSource, Workload
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from engine.model.canonical import digest
 from engine.model.contract import Document, require_major
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.vocabulary import (
     ActionName,
     CoverageState,
@@ -60,22 +61,6 @@ class EntityRef(Document):
     pci: str | None = None
     uuid: str | None = None
     serial: str | None = None
-
-
-class Interval(Document):
-    """A window of time, RFC 3339 in UTC; an open end is null."""
-
-    start: str | None = None
-    end: str | None = None
-
-
-class EvidenceRequest(Document):
-    """What to fetch to overturn or confirm a verdict; the second collection runs exactly these."""
-
-    source: Source
-    entities: tuple[str, ...] = ()
-    window: Interval = Interval()
-    why: str
 
 
 class Quality(Document):

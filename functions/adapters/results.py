@@ -16,7 +16,8 @@ from typing import Final
 
 from engine.model.contract import Document
 from engine.model.envelope import Envelope, read_envelope
-from engine.model.verdict import Action, EvidenceRequest, Verdict, read_verdict
+from engine.model.evidence_request import EvidenceRequest
+from engine.model.verdict import Action, Verdict, read_verdict
 from engine.model.vocabulary import (
     Domain,
     EntityRole,

@@ -1,4 +1,4 @@
-"""Lambda entry points of attribute: judge what was collected, and announce a stored revision."""
+"""Lambda entry point of attribute: judge what was collected."""
 
 import time
 from dataclasses import asdict
@@ -15,9 +15,8 @@ from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import connect
 from functions.adapters.site_rules import site_rules
 from functions.adapters.tracing import traced
-from functions.attribute.counting import counts_of, micro_usd
+from functions.attribute.counting import counts_of
 from functions.attribute.judging import PATIENT_RETRIES, AttributeTask, Judging
-from functions.attribute.publishing import PublishTask, announce
 from functions.collect.pace import collect_rarely
 from functions.scope.claiming import Claims
 
@@ -39,7 +38,7 @@ def attribute(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         is_patient=task.retry_count < PATIENT_RETRIES,
     )
     judging = Judging(
-        claims=Claims(services.store, services.table, services.workflow),
+        claims=Claims(services.store, services.table),
         store=services.store,
         table=services.table,
         book=rules.book,
@@ -68,18 +67,3 @@ def attribute(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         milliseconds={"Duration": int((time.monotonic() - started) * 1000)},
     )
     return asdict(judged)
-
-
-@traced
-def publish(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Announce one stored revision; consumers de-duplicate on (attempt, revision)."""
-    task = parse(event=event, model=PublishTask)
-    services = connect()
-    told = announce(task, services.store, services.table, notifier=services.notifier)
-    if told is None:
-        logger.info("announced before", extra=task.model_dump())
-        return {"message_id": ""}
-    message_id, envelope = told
-    logger.info("published", extra={**task.model_dump(), "message_id": message_id})
-    emit({"MessagesPublished": 1, "CostMicroUsd": micro_usd(envelope)})
-    return {"message_id": message_id}

@@ -4,16 +4,20 @@ EventBridge itself writes the account into an event, so a sender cannot choose i
 below `detail` it can.
 """
 
+from typing import TYPE_CHECKING
+
 from connectors.protocol import ConnectorError
 from connectors.schedulers.scoped import ScopedEvent
-from connectors.site import Site
+
+if TYPE_CHECKING:
+    from connectors.site import Site
 
 
 class NotAuthorizedError(ConnectorError):
     """An event that speaks for a tenant or cluster that is not its account's."""
 
 
-def authorize(event: ScopedEvent, site: Site | None, *, bundles: str) -> None:
+def authorize(event: ScopedEvent, site: "Site | None", *, bundles: str) -> None:
     """Let an event pass, or raise `NotAuthorizedError`; without tenants in the site file all pass.
 
     `bundles` is the place below which bundles lie, such as `s3://bucket/bundles/`; with tenants

@@ -37,10 +37,26 @@ class Claimed:
 
 @dataclass(slots=True, frozen=True)
 class Claims:
-    """Claims over their three stores."""
+    """Claims as they were made."""
 
     store: ObjectStore
     table: ResultsTable
+
+    def read_scope(self, claim: Claim) -> Scope:
+        """Return what all events of a claim say together."""
+        return merge(self.events_of(claim))
+
+    def events_of(self, claim: Claim) -> list[ScopedEvent]:
+        """Return the events of a claim, as they were kept."""
+        keys = [event_key(claim.attempt_key, name) for name in sorted(claim.events)]
+        return [ScopedEvent.model_validate_json(self.store.get(key)[0]) for key in keys]
+
+
+@dataclass(slots=True, frozen=True)
+class Admission:
+    """What claims attempts, and starts their workflows."""
+
+    claims: Claims
     workflow: Workflow
 
     def admit(self, event: ScopedEvent) -> Claimed:
@@ -55,7 +71,7 @@ class Claims:
             )
         name = event_digest(event)
         body = canonical_json(event.model_dump(mode="json", exclude_unset=True))
-        self.store.put_once(event_key(key, name), body, content_type="application/json")
+        self.claims.store.put_once(event_key(key, name), body, content_type="application/json")
         for _ in range(_TRIES):
             try:
                 return self._claim(key, name, event)
@@ -63,24 +79,20 @@ class Claims:
                 continue
         raise ClaimChangedError(f"{key}: claimed by others {_TRIES} times in a row")
 
-    def read_scope(self, claim: Claim) -> Scope:
-        """Return what all events of a claim say together."""
-        return merge(self._events(claim))
-
     def _claim(self, key: str, name: str, event: ScopedEvent) -> Claimed:
-        held = self.table.read_claim(key)
+        held = self.claims.table.read_claim(key)
         if held is None:
             scope = merge([event])
             claim = Claim(key, 1, frozenset({name}), 1)
-            self.table.write_claim(claim, _attributes(key, scope))
+            self.claims.table.write_claim(claim, _attributes(key, scope))
             return self._start(claim, scope, "started")
         if name in held.events or len(held.events) >= MAX_EVENTS:
-            return self._start(held, self.read_scope(held), "duplicate")
-        before = self._events(held)
+            return self._start(held, self.claims.read_scope(held), "duplicate")
+        before = self.claims.events_of(held)
         scope = merge([*before, event])
         changed = scope != merge(before)
         claim = Claim(key, held.generation + int(changed), held.events | {name}, held.version + 1)
-        self.table.write_claim(claim, _attributes(key, scope))
+        self.claims.table.write_claim(claim, _attributes(key, scope))
         return self._start(claim, scope, "revised" if changed else "noted")
 
     def _start(self, claim: Claim, scope: Scope, outcome: Outcome) -> Claimed:
@@ -96,12 +108,8 @@ class Claims:
         if self.workflow.redrive(name):
             return Claimed(key, claim.generation, "redriven")
         following = Claim(key, claim.generation + 1, claim.events, claim.version + 1)
-        self.table.write_claim(following, _attributes(key, scope))
+        self.claims.table.write_claim(following, _attributes(key, scope))
         return self._start(following, scope, outcome)
-
-    def _events(self, claim: Claim) -> list[ScopedEvent]:
-        keys = [event_key(claim.attempt_key, name) for name in sorted(claim.events)]
-        return [ScopedEvent.model_validate_json(self.store.get(key)[0]) for key in keys]
 
 
 def ended_key(key: str, workload: Workload) -> str:

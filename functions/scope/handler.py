@@ -1,4 +1,4 @@
-"""Lambda entry points of scope: admit (behind SQS) and plan (the workflow's first state)."""
+"""Lambda entry point of scope's second half: plan, the workflow's first state."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -6,78 +6,33 @@ from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.batch import (
-    BatchProcessor,
-    EventType,
-    process_partial_response,
-)
-from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser import parse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from connectors.protocol import ConnectorError
-from connectors.schedulers import UnfinishedEventError
-from connectors.schedulers.context import ContextEvent
 from connectors.site import SiteError
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.plan import Plan, PlanItem
-from engine.model.verdict import EvidenceRequest
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
 from functions.adapters.metering import emit
 from functions.adapters.results_query import ResultsQuery
 from functions.adapters.rulebook import shipped_rulebook
 from functions.adapters.services import Services, connect
-from functions.adapters.site_file import aws_outside, configured_site, site_redactor
+from functions.adapters.site_file import configured_site, site_redactor
 from functions.adapters.site_rules import site_rules
+from functions.adapters.site_sources import aws_outside
 from functions.adapters.tracing import traced
-from functions.scope.authorization import authorize
 from functions.scope.claiming import Claims
-from functions.scope.context import keep_context
 from functions.scope.past import Past
 from functions.scope.planning import RuleDigests
-from functions.scope.reception import masked, receive_any
+from functions.scope.reception import masked
 from functions.scope.scheduler_items import described, scheduler_items
 from functions.scope.scoping import PlanTask, Scoping
 from functions.scope.telemetry import telemetry_items
 from functions.scope.terms import Terms, terms_of
 
 logger = Logger(service="rootrank")
-
-
-@traced
-def admit(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Admit a batch of scheduler events; those that fail go back to the queue alone."""
-    processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
-    return process_partial_response(
-        event=event, record_handler=admit_record, processor=processor, context=context
-    )
-
-
-def admit_record(record: SQSRecord) -> None:
-    """Admit one event; raises what is wrong with it, after saying so."""
-    received = {"message_id": record.message_id}
-    try:
-        scoped = receive_any(record.body)
-        if isinstance(scoped, ContextEvent):
-            keep_context(connect().store, scoped)
-            logger.info("context kept", extra={**received, "kind": scoped.detail_type})
-            emit({"ContextEvents": 1})
-            return
-        services = connect()
-        site = configured_site()
-        authorize(scoped, site, bundles=services.store.uri("bundles/"))
-        workload = masked(scoped.workload, site_redactor())
-        claimed = _claims(services).admit(scoped.model_copy(update={"workload": workload}))
-    except UnfinishedEventError as error:
-        logger.info("event ignored", extra={**received, "reason": str(error)})
-        return
-    except Exception as error:
-        logger.exception("event not admitted", extra={**received, "reason": str(error)[:2000]})
-        emit({"EventsRefused": 1})
-        raise
-    logger.info("event admitted", extra={**received, **asdict(claimed), "origin": scoped.origin})
-    emit({"EventsAdmitted": 1}, details={"outcome": claimed.outcome})
 
 
 @traced
@@ -138,7 +93,7 @@ def _ask_scheduler(workload: Workload) -> Workload:
             return workload
         if cluster.runner != "lambda":  # it cannot be reached from here; its item asks it
             return workload
-        from connectors.registry import slurm_connector  # noqa: PLC0415  see site_file
+        from connectors.registry import slurm_connector  # noqa: PLC0415  see site_sources
 
         return described(workload, slurm_connector(cluster, aws_outside()))
     except ConnectorError as error:
@@ -162,4 +117,4 @@ def _terms(workload: Workload) -> Terms:
 
 
 def _claims(services: Services) -> Claims:
-    return Claims(services.store, services.table, services.workflow)
+    return Claims(services.store, services.table)

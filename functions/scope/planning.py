@@ -10,10 +10,10 @@ from typing import Final
 from connectors.static import NAME as STATIC
 from connectors.static import expand_evidence
 from engine.model.canonical import short_id
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.identity import attempt_key
 from engine.model.moment import rfc3339, to_us
 from engine.model.plan import MAX_ITEMS, Budget, Plan, PlanItem, Window
-from engine.model.verdict import EvidenceRequest
 from engine.model.vocabulary import SOURCES, Source
 from engine.model.workload import EvidenceSource, Workload
 from engine.rulebook.book import Rulebook

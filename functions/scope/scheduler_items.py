@@ -10,8 +10,8 @@ from connectors.schedulers.slurm import SlurmConnector
 from connectors.site import Cluster
 from connectors.telemetry.settings import CLUSTER
 from engine.model.canonical import short_id
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.plan import PlanItem, Window
-from engine.model.verdict import EvidenceRequest
 from engine.model.workload import Workload
 
 _SLURM: Final = frozenset({"slurm", "pcs"})

@@ -12,9 +12,10 @@ from connectors.schedulers.record import QUERY as RECORD_QUERY
 from connectors.static import expand_evidence
 from engine.model.canonical import canonical_json, short_id
 from engine.model.contract import Document
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.moment import rfc3339, to_us
 from engine.model.plan import MAX_ITEMS, Plan, PlanItem
-from engine.model.verdict import EvidenceRequest, HistoryEntry
+from engine.model.verdict import HistoryEntry
 from engine.model.workload import EvidenceSource, Workload
 from functions.adapters.keys import collected_prefix, items_key, plan_key
 from functions.adapters.metering import Meter

@@ -20,8 +20,8 @@ from connectors.telemetry.prometheus import METRICS
 from connectors.telemetry.prometheus import NAME as PROMETHEUS
 from connectors.telemetry.settings import CLUSTER
 from engine.model.canonical import short_id
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.plan import Budget, PlanItem, Window
-from engine.model.verdict import EvidenceRequest
 from engine.model.vocabulary import Runner, Source
 from engine.model.workload import Workload
 from engine.rulebook.book import MetricDef, Rulebook

@@ -108,7 +108,7 @@ def build_service(
             services.settings.result_days,
             redactor,
         ),
-        replays=Replays(store, table, services.workflow, judge_case),
+        replays=Replays(store, table, judge_case),
         results=lambda tenant: Results(query, store, tenant),
         signer=signer,
         idempotency=idempotency_store(table),

@@ -12,7 +12,6 @@ from functions.adapters.keys import plan_key
 from functions.adapters.object_store import ObjectMissingError, ObjectStore
 from functions.adapters.results import Result, Results
 from functions.adapters.results_table import ResultsTable
-from functions.adapters.workflow import Workflow
 from functions.attribute.gathering import Gathering
 from functions.attribute.isolation import Attribute, attribute_isolated
 from functions.attribute.judging import MAX_COLLECTIONS
@@ -31,7 +30,6 @@ class Replays:
 
     store: ObjectStore
     table: ResultsTable
-    workflow: Workflow
     attribute: Attribute
 
     def answer(self, result: Result, book: Book, *, results: Results) -> ReattributionAnswer:
@@ -50,7 +48,7 @@ class Replays:
                 changed=[],
             )
         gathered = Gathering(self.store, book.rules, False).gather(plans, entry, {})
-        claims = Claims(self.store, self.table, self.workflow)
+        claims = Claims(self.store, self.table)
         claim = self.table.read_claim(result.attempt_key)
         signal = None if claim is None else claims.read_scope(claim).detection_signal
         case = gathered.case(detection_signal=signal)

@@ -21,7 +21,8 @@ from engine.model.observation import Observation, StreamSummary, encode
 from engine.model.plan import PlanItem, Report
 from engine.model.workload import Workload
 from functions.adapters.exchange import open_exchange
-from functions.adapters.site_file import SiteConnector, aws_outside, redactor_of
+from functions.adapters.site_file import redactor_of
+from functions.adapters.site_sources import SiteConnector, aws_outside
 from functions.collect.collection import CollectedItem, Collecting, collect_item
 from functions.collect.outside import OutsideRunner
 from functions.scope.planning import WORKLOAD

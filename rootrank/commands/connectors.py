@@ -12,7 +12,7 @@ import click
 from connectors.protocol import Probe
 from connectors.registry import build_connectors
 from connectors.site import SiteError, load_site
-from functions.adapters.site_file import aws_outside
+from functions.adapters.site_sources import aws_outside
 
 EXIT_BAD_INPUT: Final = 2
 EXIT_UNREACHABLE: Final = 3

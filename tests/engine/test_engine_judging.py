@@ -11,7 +11,7 @@ from engine.coverage import map_coverage
 from engine.decide import Decision
 from engine.entities import Directory, Subject
 from engine.episodes import Episode
-from engine.model.verdict import EvidenceRequest
+from engine.model.evidence_request import EvidenceRequest
 from engine.moments import OPEN_FUTURE, OPEN_PAST
 from engine.normalise import Bounds, bounds_of
 from engine.progress import Progress

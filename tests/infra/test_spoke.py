@@ -14,7 +14,7 @@ from connectors.registry import build_connectors
 from connectors.site import read_site
 from connectors.telemetry.settings import SpokeRole
 from functions.adapters import cloudwatch_logs
-from functions.adapters.site_file import aws_outside
+from functions.adapters.site_sources import aws_outside
 from rootrank.embedded.template import read_template, translate
 
 ROOT = Path(__file__).parents[2]

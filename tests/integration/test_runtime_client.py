@@ -161,7 +161,7 @@ def test_admission_keeps_context_and_sends_back_what_is_broken() -> None:
     broken = (EVENTS / "malformed/no-job-id.json").read_text()
     with (
         open_gateway(lambda _event: None) as bus,
-        function("functions.scope.handler.admit", bus.endpoint) as runtime,
+        function("functions.scope.admit_handler.admit", bus.endpoint) as runtime,
     ):
         answer = call(runtime, queued(*bodies, broken))
         stored = list(runtime.stored)
@@ -187,7 +187,7 @@ def test_every_sources_payload_is_admitted_and_every_broken_one_goes_back_alone(
     bodies = [path.read_text() for path in (*WHOLE, *BROKEN)]
     with (
         open_gateway(lambda _event: None) as bus,
-        function("functions.scope.handler.admit", bus.endpoint) as runtime,
+        function("functions.scope.admit_handler.admit", bus.endpoint) as runtime,
     ):
         answer = call(runtime, queued(*bodies))
         started = [each["attempt_key"] for each in runtime.started]

@@ -3,7 +3,7 @@
 from connectors.registry import Outside, build_connectors, connector_for
 from connectors.schedulers.slurm import SlurmConnector
 from connectors.site import read_site
-from engine.model.verdict import EvidenceRequest
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.workload import Workload
 from functions.scope.scheduler_items import described, scheduler_items
 

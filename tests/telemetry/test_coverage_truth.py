@@ -8,7 +8,7 @@ from loki_server import LokiServer
 from connectors.registry import Outside, connector_for
 from connectors.site import read_site
 from engine.case import Case
-from engine.model.verdict import EvidenceRequest
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.workload import Workload
 from engine.pipeline import attribute
 from functions.adapters.rulebook import scanners, shipped_rulebook

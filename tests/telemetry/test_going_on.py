@@ -5,8 +5,8 @@ from loki_server import LokiServer
 from test_coverage_truth import ENDED, JOB, NS, XID, site_of
 
 from connectors.registry import Outside, connector_for
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.plan import Budget
-from engine.model.verdict import EvidenceRequest
 from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.collect.collection import Collecting, collect_item
 from functions.scope.going_on import go_on

@@ -22,7 +22,8 @@ from functions.adapters.object_store import ObjectStore
 from functions.adapters.results_query import ResultsQuery
 from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.adapters.runner_queue import QueueBusyError, RunnerQueue, Taken, region_of
-from functions.adapters.site_file import SiteConnector, configured_site
+from functions.adapters.site_file import configured_site
+from functions.adapters.site_sources import SiteConnector
 from functions.collect.handover import HandOverTask, make_hand_over
 from functions.collect.outside import HandOverError, OutsideRunner, answer, read_hand_over
 from functions.collect.receipt import Receipt
@@ -337,7 +338,7 @@ def test_a_queue_that_nobody_reads_is_told_in_the_verdict(site, tmp_path, monkey
 
 
 def test_a_spoke_answers_what_it_can_run_and_gives_the_rest_back(handed, site, monkeypatch):
-    from functions.collect import handler
+    from functions.collect import serve_handler as handler
 
     message, objects = handed
     waiting = Waiting()

@@ -7,7 +7,8 @@ from moto import mock_aws
 
 from connectors.protocol import SourceNotConfiguredError
 from connectors.site import SiteError
-from functions.adapters.site_file import configured_site, read_arn
+from functions.adapters.site_file import configured_site
+from functions.adapters.site_sources import read_arn
 
 TEXT = "version: 1\nclusters: [{name: research-a, files: [{root: /a, patterns: ['*']}]}]\n"
 

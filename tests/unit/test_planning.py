@@ -3,8 +3,8 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.model.evidence_request import EvidenceRequest
 from engine.model.plan import MAX_ITEMS
-from engine.model.verdict import EvidenceRequest
 from engine.model.workload import EvidenceSource, Workload
 from functions.scope.planning import RuleDigests, make_plan, windows_of
 from functions.scope.scoping import within_payload
