@@ -2,18 +2,18 @@
 
 `reasoning`: the stored observations, exactly as they were, where the new rules have the same
 signatures. `source`: the evidence read again, where it still lies in the bucket; what came from a
-site's own sources is not asked for again and is missing then. `none`: neither can be had.
+site's own sources is not asked for again, and read from excerpts. `capsule`: all of it from
+excerpts, which is partial. `none`: nothing of it can be had.
 """
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from connectors.protocol import ConnectorError
 from connectors.schedulers.scoped import ScopedEvent
 from engine.extract.scanner import Scanner
-from engine.model.plan import ManifestEntry, Plan, PlanItem
+from engine.model.plan import ManifestEntry, Plan
 from engine.model.verdict import Verdict
 from engine.pipeline import attribute
 from engine.rulebook.book import Rulebook
@@ -21,22 +21,16 @@ from functions.adapters.keys import event_key, plan_key
 from functions.adapters.object_store import ObjectMissingError, ObjectStore
 from functions.adapters.results import Result, Results
 from functions.adapters.results_table import ResultsTable
-from functions.attribute.gathering import Gathered, Gathering
+from functions.attribute.again import IN_PLAN, Again, ReadingAgain, key_of
+from functions.attribute.gathering import Gathering
 from functions.attribute.isolation import attribute_isolated
 from functions.attribute.judging import MAX_COLLECTIONS
 from functions.attribute.revision import changed_fields
-from functions.attribute.undescribed import reported_losses
-from functions.collect.collection import CollectedItem, Collecting, collect_item
-from functions.collect.running import CollectTask, Running
 from functions.scope.admission import merge
-from functions.scope.planning import WORKLOAD
-from functions.scope.scoping import workload_of
 
-Mode = Literal["reasoning", "source", "none"]
-Wanted = Literal["auto", "reasoning", "source"]
+Mode = Literal["reasoning", "source", "capsule", "none"]
+Wanted = Literal["auto", "reasoning", "source", "capsule"]
 
-_OURS: Final = frozenset({WORKLOAD, "static", "record"})
-"""Connectors that need nothing but the bucket."""
 _TOLD: Final = ("terminal_state", "manifestation", "domain", "failure_class")
 
 
@@ -89,13 +83,35 @@ class Replaying:
         if wanted == "reasoning" and not is_same:
             reason = "its observations were extracted with other signatures; use --mode source"
             return self._answer(result, "none", reason)
-        if is_same and wanted != "source":
-            return self._answer(result, "reasoning", None, verdict=self._reason(plans))
-        missing = self._unreadable(plans)
-        if missing is not None:
-            return self._answer(result, "none", missing)
-        verdict, left_out = self._collect_again(plans)
-        return self._answer(result, "source", left_out, verdict=verdict)
+        if is_same and wanted in ("auto", "reasoning"):
+            verdict = self._reason(plans)
+            if verdict is not None:
+                return self._answer(result, "reasoning", None, verdict=verdict)
+            if wanted == "reasoning":
+                return self._answer(result, "none", "its observations are not stored any more")
+        return self._read_again(result, plans, wanted)
+
+    def _read_again(self, result: Result, plans: list[Plan], wanted: Wanted) -> Replayed:
+        """Judge what the new signatures find: in the source if it is there, else in excerpts."""
+        missing = "not looked at" if wanted == "capsule" else self._unreadable(plans)
+        has_source = wanted == "source" or self._has_source(plans)
+        reading = ReadingAgain(self.store, self.book, self.scanner)
+        if missing is None and has_source:
+            return self._judged(result, "source", reading.gather(plans, from_capsules=False))
+        if wanted != "source":
+            again = reading.gather(plans, from_capsules=True)
+            if again.recalled:
+                return self._judged(result, "capsule", again)
+        if missing is None:
+            return self._judged(result, "source", reading.gather(plans, from_capsules=False))
+        if wanted == "capsule":
+            missing = "no excerpts of its evidence are stored"
+        return self._answer(result, "none", missing)
+
+    def _judged(self, result: Result, mode: Mode, again: Again) -> Replayed:
+        case = again.gathered.case(detection_signal=self._signal(result.attempt_key))
+        verdict = attribute_isolated(case, self.book, attribute)
+        return self._answer(result, mode, again.told(), verdict=verdict)
 
     def _answer(
         self, result: Result, mode: Mode, reason: str | None, *, verdict: Verdict | None = None
@@ -129,9 +145,12 @@ class Replaying:
                 continue
         return found
 
-    def _reason(self, plans: list[Plan]) -> Verdict:
+    def _reason(self, plans: list[Plan]) -> Verdict | None:
+        """Judge the stored observations; None where they are gone, though their plan is not."""
         entry = ManifestEntry(key="", sha256="")
         gathered = Gathering(self.store, self.book, False).gather(plans, entry, {})
+        if gathered.is_gone:
+            return None
         case = gathered.case(detection_signal=self._signal(plans[0].attempt_key))
         return attribute_isolated(case, self.book, attribute)
 
@@ -151,50 +170,10 @@ class Replaying:
                 return f"its bundle {uri} is not stored any more"
         return None
 
-    def _collect_again(self, plans: Sequence[Plan]) -> tuple[Verdict, str | None]:
-        entry = ManifestEntry(key="", sha256="")
-        gathered = Gathered(list(plans), entry)
-        left_out: set[str] = set()
-        taken_over = {entry.path for plan in plans[1:] for i in plan.items for entry in i.evidence}
-        for plan in plans:
-            for item in plan.items:
-                if item.connector not in _OURS:
-                    left_out.add(item.connector)
-                    continue
-                if (
-                    plan is plans[0]
-                    and item.evidence
-                    and {each.path for each in item.evidence} <= taken_over
-                ):
-                    continue
-                collected = self._collect(plan, item)
-                gathered.observations += collected.observations
-                gathered.streams += collected.summaries
-                gathered.reports.append(collected.report)
-        case = gathered.case(detection_signal=self._signal(plans[0].attempt_key))
-        case = replace(case, losses=tuple(sorted({*case.losses, *reported_losses(case.reports)})))
-        told = f"not asked again: {', '.join(sorted(left_out))}" if left_out else None
-        return attribute_isolated(case, self.book, attribute), told
-
-    def _collect(self, plan: Plan, item: PlanItem) -> CollectedItem:
-        if item.base_uri is not None:
-            item = item.model_copy(update={"base_uri": self.store.uri(key_of(item.base_uri))})
-        running = Running(self.store, self.book, self.scanner(), time.monotonic)
-        task = CollectTask(
-            attempt_key=plan.attempt_key, generation=plan.generation, collection=plan.collection,
-            plan_key="", item=item,
-        )  # fmt: skip
-        return collect_item(
-            task.item,
-            workload=workload_of(item, plan),
-            connector=running.connector_of(item),
-            collecting=Collecting(book=self.book, scanner=self.scanner()),
-        )
-
-
-def key_of(uri: str) -> str:
-    """Return the key of `s3://bucket/key`: a bucket that was restored has another name."""
-    return uri.removeprefix("s3://").partition("/")[2]
+    def _has_source(self, plans: Sequence[Plan]) -> bool:
+        """Whether anything of a site's evidence lies in the bucket, or nothing else was read."""
+        items = [item for plan in plans for item in plan.items if item.connector not in IN_PLAN]
+        return not items or any(item.base_uri for item in items)
 
 
 def replay_all(replaying: Replaying, results: Sequence[Result], wanted: Wanted) -> list[Replayed]:

@@ -5,6 +5,7 @@ lines are kept is `keeping`'s; here is how they are stored and read again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,8 @@ from engine.model.observation import Entity, Observation, Origin, StreamSummary,
 from engine.model.stream import StreamLabel
 
 Redact = Callable[[Sequence[str]], list[str]]
+LINE_COST: Final = 24
+"""What the numbers and punctuation of a kept line come to."""
 KeptLine = tuple[int, int, int, str]
 """Line number, byte offset and length in the stream, and the redacted text."""
 
@@ -54,6 +57,12 @@ class CapsuleStream(msgspec.Struct, frozen=True):
         """How many lines and records are kept."""
         return sum(len(run) for run in self.runs) + len(self.facts)
 
+    @property
+    def size(self) -> int:
+        """What it takes of a budget."""
+        lines = sum(len(text) + LINE_COST for run in self.runs for *_, text in run)
+        return lines + sum(cost_of(each) for each in self.facts)
+
 
 def keep_facts(facts: Sequence[Fact], budget: int, redact: Redact) -> tuple[KeptFact, ...]:
     """Return the first and the last facts that fit into `budget` bytes, redacted, in order."""
@@ -62,7 +71,7 @@ def keep_facts(facts: Sequence[Fact], budget: int, redact: Redact) -> tuple[Kept
         left = budget // 2
         for number in order:
             fact = facts[number]
-            cost = 0 if number in chosen else _cost(fact)
+            cost = 0 if number in chosen else cost_of(fact)
             if cost > left:
                 break
             left -= cost
@@ -76,7 +85,7 @@ def keep_facts(facts: Sequence[Fact], budget: int, redact: Redact) -> tuple[Kept
     return tuple(kept)
 
 
-def _cost(fact: Fact) -> int:
+def cost_of(fact: Fact | KeptFact) -> int:
     """A fact also carries its origin, time and entity: some 300 bytes as JSON."""
     return len(fact.text) + len(fact.excerpt) + 300
 

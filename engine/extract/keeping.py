@@ -15,17 +15,16 @@ from typing import Final
 
 import stringzilla
 
-from engine.extract.capsule import KeptLine, Redact
+from engine.extract.capsule import LINE_COST, KeptLine, Redact
 from engine.extract.segment import Segment
 
 STREAM_BYTES: Final = 256 << 10
-"""Of one stream at most, before compression; a line costs its text and `_LINE_COST`."""
+"""Of one stream at most, before compression; a line costs its text and `LINE_COST`."""
 MIN_BYTES: Final = 4 << 10
 """A stream that would get less is not kept at all."""
 LINE_CHARS: Final = 4096
 _READ_BYTES: Final = 2 * LINE_CHARS  # read of a line, so that no secret is cut before it is masked
 _SECRET_CHARS: Final = 512  # and so much is dropped where the line itself was cut
-_LINE_COST: Final = 24  # what numbers and punctuation of a line come to
 _OPENING: Final = 4  # segments at the start that are searched for words of trouble
 _HITS: Final = 8  # of one signature
 _AROUND: Final = 3  # lines before and after a signature's first hit
@@ -143,7 +142,7 @@ class CapsuleMaker:
 
     def _fits(self, seen: _Seen) -> bool:
         segment = seen.segment
-        size = segment.end + _LINE_COST * (segment.data.count(b"\n", 0, segment.end) + 1)
+        size = segment.end + LINE_COST * (segment.data.count(b"\n", 0, segment.end) + 1)
         return size <= self._budget
 
     def _look(self, seen: _Seen) -> None:
@@ -207,7 +206,7 @@ class CapsuleMaker:
         start, end = line
         if start in self._chosen or (seen.number, start) in self._lines:
             return True
-        cost = min(end - start, LINE_CHARS) + _LINE_COST
+        cost = min(end - start, LINE_CHARS) + LINE_COST
         if not purse.pay(cost):
             return False
         self._used += cost

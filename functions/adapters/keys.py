@@ -5,7 +5,11 @@ from typing import Final
 RESERVED: Final = frozenset({"bundles", "context", "map-runs", "rules", "sessions", "site"})
 """First key segments that are no tenant: callers' bundles, context events, Step Functions' own
 results, the site's rules, what callers gave to sessions, and the site file."""
-_EVIDENCE: Final = frozenset({"plans", "collected"})
+EVIDENCE: Final = "evidence"
+CAPSULE: Final = "capsule"
+RESULT: Final = "result"
+_LIFETIMES: Final = {"plans": EVIDENCE, "collected": EVIDENCE, "capsules": CAPSULE}
+PLAN_NAME: Final = "/plan.json"
 _FOLDER: Final = 5
 """Segments of an attempt's key; the next one is the folder."""
 
@@ -13,12 +17,16 @@ _FOLDER: Final = 5
 def lifetime_tag(key: str) -> str:
     """Return the tag that the bucket's lifecycle goes by, as S3 takes tags in a request.
 
-    `evidence` goes after EvidenceDays, `result` after ResultDays; a site's rules and its site file
-    have no tag and stay. Prefixes cannot tell them apart: the first segment is the tenant's name.
+    `evidence` goes after EvidenceDays, `capsule` after CapsuleDays, `result` after ResultDays; a
+    site's rules and its site file have no tag and stay. Prefixes cannot tell them apart: the first
+    segment is the tenant's name. A plan is a result: without it no capsule can be judged.
     """
+    if key.startswith(("context/", "sessions/")):
+        return f"lifetime={EVIDENCE}"
+    if key.endswith(PLAN_NAME):
+        return f"lifetime={RESULT}"
     folder = "".join(key.split("/")[_FOLDER : _FOLDER + 1])
-    is_evidence = folder in _EVIDENCE or key.startswith(("context/", "sessions/"))
-    return "lifetime=evidence" if is_evidence else "lifetime=result"
+    return f"lifetime={_LIFETIMES.get(folder, RESULT)}"
 
 
 def event_key(attempt_key: str, event_digest: str) -> str:
@@ -33,7 +41,7 @@ def collection_name(generation: int, collection: int) -> str:
 
 def plan_key(attempt_key: str, generation: int, collection: int) -> str:
     """Return the key of the plan document."""
-    return f"{attempt_key}/plans/{collection_name(generation, collection)}/plan.json"
+    return f"{attempt_key}/plans/{collection_name(generation, collection)}{PLAN_NAME}"
 
 
 def items_key(attempt_key: str, generation: int, collection: int) -> str:
@@ -54,6 +62,12 @@ def report_key(prefix: str, item_id: str) -> str:
 def observations_key(prefix: str, item_id: str, sha256: str) -> str:
     """Return the key of an item's observations, named by content: no two writers collide."""
     return f"{prefix}{item_id}-{_short(sha256)}.jsonl.zst"
+
+
+def capsules_key(attempt_key: str, generation: int, collection: int, item_id: str) -> str:
+    """Return the key of an item's capsules."""
+    name = collection_name(generation, collection)
+    return f"{attempt_key}/capsules/{name}/{item_id}.jsonl.zst"
 
 
 def manifest_key(attempt_key: str, name: str, manifest_digest: str) -> str:

@@ -24,6 +24,7 @@ class Settings:
     rules_artifact: str | None
     site_rules: str = ""
     runner_queue_url: str = ""
+    capsule_days: int = 90
 
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
@@ -39,6 +40,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         rules_artifact=env.get("RULES_ARTIFACT"),
         site_rules=env.get("SITE_RULES", ""),
         runner_queue_url=env.get("RUNNER_QUEUE_URL", ""),
+        capsule_days=int(env.get("CAPSULE_DAYS", "90")),
     )
 
 

@@ -51,6 +51,11 @@ class Gathered:
     plan_meters: list[Meter] = field(default_factory=list)
     sharing: Sharing = field(default_factory=Sharing)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether collectors left nothing although there was something to collect."""
+        return not self.receipts and any(plan.items for plan in self.plans)
+
     def manifest(self, collection: int) -> Manifest:
         """Return the list of everything that was read."""
         plan = self.plans[-1]
@@ -104,6 +109,16 @@ class Gathering:
         self, plans: list[Plan], plan_entry: ManifestEntry, errors: Mapping[str, Any]
     ) -> Gathered:
         """Read every shard of every plan; `errors` are what the workflow caught on the way."""
+        gathered = self.begin(plans, plan_entry, errors)
+        for plan, item in items_of(plans):
+            prefix = collected_prefix(plan.attempt_key, plan.generation, plan.collection)
+            self._gather_item(gathered, plan, item, prefix=prefix)
+        return gathered
+
+    def begin(
+        self, plans: list[Plan], plan_entry: ManifestEntry, errors: Mapping[str, Any]
+    ) -> Gathered:
+        """Return what the plans themselves say, before any shard is read."""
         gathered = Gathered(plans, plan_entry)
         gathered.reports += unafforded_reports(plans[0])
         for plan in plans:
@@ -115,20 +130,13 @@ class Gathering:
             _failure("workflow", name, reason, plans[0])
             for name, reason in _workflow_failures(errors)
         ]
-        taken_over = {path for plan in plans[1:] for path in _paths(plan.items)}
-        for plan in plans:
-            prefix = collected_prefix(plan.attempt_key, plan.generation, plan.collection)
-            for item in plan.items:
-                if plan is plans[0] and item.evidence and _paths([item]) <= taken_over:
-                    continue
-                self._gather_item(gathered, plan, item, prefix=prefix)
         return gathered
 
     def _gather_item(self, gathered: Gathered, plan: Plan, item: PlanItem, *, prefix: str) -> None:
         key = report_key(prefix, item.item_id)
         body, trouble, metadata = self._read(key)
         if body is None:
-            gathered.reports.append(_missing_report(item, plan, f"no report: {trouble}"))
+            gathered.reports.append(missing_report(item, plan, f"no report: {trouble}"))
             return
         meter = Meter.read(metadata)
         if meter is not None:
@@ -136,12 +144,12 @@ class Gathering:
         try:
             receipt = Receipt.model_validate_json(body)
         except ValueError:
-            gathered.reports.append(_missing_report(item, plan, "its report cannot be read"))
+            gathered.reports.append(missing_report(item, plan, "its report cannot be read"))
             return
         gathered.receipts.append(ManifestEntry(key=key, sha256=digest_bytes(body)))
         digests = {receipt.report.extraction_digest, plan.extraction_digest}
         if digests != {self.book.extraction_digest}:
-            gathered.reports.append(_missing_report(item, plan, "extracted under other rules"))
+            gathered.reports.append(missing_report(item, plan, "extracted under other rules"))
             return
         report = receipt.report
         if receipt.observations is not None:
@@ -200,11 +208,22 @@ def _inflate(body: bytes) -> bytes:
     return text
 
 
+def items_of(plans: Sequence[Plan]) -> Iterator[tuple[Plan, PlanItem]]:
+    """Yield every item with its plan, but those that a later collection took over whole."""
+    taken_over = {path for plan in plans[1:] for path in _paths(plan.items)}
+    for plan in plans:
+        for item in plan.items:
+            if plan is plans[0] and item.evidence and _paths([item]) <= taken_over:
+                continue
+            yield plan, item
+
+
 def _paths(items: Sequence[PlanItem]) -> set[str]:
     return {entry.path for item in items for entry in item.evidence}
 
 
-def _missing_report(item: PlanItem, plan: Plan, reason: str) -> Report:
+def missing_report(item: PlanItem, plan: Plan, reason: str) -> Report:
+    """Return the report of an item that left none which can be used."""
     return _failure(item.connector, item.shard, reason, plan).model_copy(
         update={"item_id": item.item_id, "source": item.source}
     )

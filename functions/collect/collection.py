@@ -29,6 +29,7 @@ from engine.model.stream import StreamLabel
 from engine.model.vocabulary import Trust
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
+from functions.collect.capsules import CapsulePacker
 from functions.scope.planning import WORKLOAD
 
 MAX_WARNINGS: Final = 50
@@ -42,6 +43,7 @@ class CollectedItem:
     observations: list[Observation]
     summaries: list[StreamSummary]
     report: Report
+    capsules: bytes = b""
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,7 +51,8 @@ class Collecting:
     """What collection needs beside an item: rules, scanner, and when to stop.
 
     `is_out_of_time` is asked between streams; `is_patient` lets `TransientError` through, so
-    that whoever runs the item can try it again.
+    that whoever runs the item can try it again. `capsule_bytes` is what of its text may be kept
+    for later rules.
     """
 
     book: Rulebook
@@ -57,12 +60,14 @@ class Collecting:
     redactor: Redactor = field(default_factory=Redactor)
     is_out_of_time: Callable[[], bool] = lambda: False
     is_patient: bool = False
+    capsule_bytes: int = 0
 
 
 @dataclass(slots=True)
 class _Progress:
     """What was read so far, and what went wrong."""
 
+    capsules: CapsulePacker
     observations: list[Observation] = field(default_factory=list)
     summaries: list[StreamSummary] = field(default_factory=list)
     streams: int = 0
@@ -77,6 +82,7 @@ class _Progress:
     def take(self, found: Extraction, uri: str) -> None:
         """Add one stream's result."""
         self.streams += 1
+        self.capsules.take(found.capsule)
         self.observations += found.observations
         self.summaries += found.summaries
         self.lines += found.lines
@@ -91,7 +97,7 @@ def collect_item(
     item: PlanItem, *, workload: Workload, connector: Connector | None, collecting: Collecting
 ) -> CollectedItem:
     """Run one item. Without a connector only the workload's own item can be run."""
-    progress = _Progress()
+    progress = _Progress(CapsulePacker(collecting.capsule_bytes, len(item.evidence)))
     collected = Collected()
     if item.connector == WORKLOAD:
         progress.observations = state_observations(workload, collecting)
@@ -103,7 +109,8 @@ def collect_item(
         _read_streams(item, workload, connector, collected, progress=progress, using=collecting)
     observations = fold(progress.observations)
     report = _report(item, progress, collected, using=collecting, found=len(observations))
-    return CollectedItem(observations, _sorted(progress.summaries), report)
+    capsules = progress.capsules.body(report)
+    return CollectedItem(observations, _sorted(progress.summaries), report, capsules)
 
 
 def _read_streams(
@@ -130,6 +137,7 @@ def _read_streams(
                 extraction_digest=using.book.extraction_digest,
                 redactor=using.redactor,
                 max_bytes=left,
+                capsule_bytes=progress.capsules.share(),
             )
             timed = _Timed(stream, using.is_out_of_time)
             progress.take(extract_stream(timed.read, stream.label, context), stream.label.uri)

@@ -35,6 +35,8 @@ def hand_over(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         raise SourceNotConfiguredError(
             f"{task.item.item_id}: no queue of runners; set runner_queue in sources.yaml"
         )
-    open_queue(url).send(make_hand_over(task, services.store).model_dump_json())
+    keeps_capsules = services.settings.capsule_days > 0
+    message = make_hand_over(task, services.store, keeps_capsules=keeps_capsules)
+    open_queue(url).send(message.model_dump_json())
     logger.info("handed over", extra={**told, "runner": task.item.runner})
     return {"item_id": task.item.item_id, "status": "handed over"}

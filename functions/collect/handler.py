@@ -41,6 +41,7 @@ def collect(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         prefix=services.settings.site_rules,
         is_patient=task.retry_count < PATIENT_RETRIES,
     ).book
+    capsules: list[int] = []
     running = Running(
         services.store,
         book,
@@ -50,9 +51,12 @@ def collect(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         site_redactor(),
         meter.read,
         gate=partial(gate, Leases(services.table, time.time)),
+        keeps_capsules=services.settings.capsule_days > 0,
+        on_capsules=capsules.append,
     )
     report = running.run(task, seconds=seconds).report
-    logger.info("collected", extra={"attempt_key": task.attempt_key, **report.model_dump()})
+    told = {"attempt_key": task.attempt_key, "capsule_bytes": sum(capsules)}
+    logger.info("collected", extra={**told, **report.model_dump()})
     emit(
         {"Items": 1, "BytesScanned": report.bytes, "Observations": report.observations},
         details={"connector": report.connector, "status": report.status},

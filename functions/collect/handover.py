@@ -10,7 +10,12 @@ from pydantic import Field
 
 from engine.model.contract import Document
 from engine.model.plan import PlanItem, Report
-from functions.adapters.keys import collected_prefix, observations_key, report_key
+from functions.adapters.keys import (
+    capsules_key,
+    collected_prefix,
+    observations_key,
+    report_key,
+)
 from functions.adapters.object_store import ObjectStore
 from functions.collect.receipt import OBSERVATIONS_TYPE, RECEIPT_TYPE, Receipt, store_receipt
 
@@ -41,7 +46,8 @@ class Target(Document):
 class HandOver(Document):
     """handover/v1: one item for a runner outside, with where to read its plan and leave results.
 
-    `observations_get_url` reads what an earlier delivery of the same message has left there.
+    `observations_get_url` reads what an earlier delivery of the same message has left there;
+    `capsules` takes excerpts, absent where none are kept.
     """
 
     schema_version: str = SCHEMA
@@ -52,29 +58,31 @@ class HandOver(Document):
     observations: Target
     observations_get_url: str
     receipt: Target
+    capsules: Target | None = None
 
 
-def make_hand_over(task: HandOverTask, store: ObjectStore) -> HandOver:
+def make_hand_over(
+    task: HandOverTask, store: ObjectStore, *, keeps_capsules: bool = True
+) -> HandOver:
     """Return the message for one item."""
     prefix = collected_prefix(task.attempt_key, task.generation, task.collection)
     observations = observations_key(prefix, task.item.item_id, "outside")
     receipt = report_key(prefix, task.item.item_id)
+    capsules = capsules_key(task.attempt_key, task.generation, task.collection, task.item.item_id)
+
+    def target(key: str, content_type: str) -> Target:
+        url = store.put_once_url(key, content_type=content_type, expires_s=EXPIRES_S)
+        return Target(key=key, put_url=url)
+
     return HandOver(
         attempt_key=task.attempt_key,
         item_id=task.item.item_id,
         task_token=task.task_token,
         plan_url=store.get_url(task.plan_key, expires_s=EXPIRES_S),
-        observations=Target(
-            key=observations,
-            put_url=store.put_once_url(
-                observations, content_type=OBSERVATIONS_TYPE, expires_s=EXPIRES_S
-            ),
-        ),
+        observations=target(observations, OBSERVATIONS_TYPE),
         observations_get_url=store.get_url(observations, expires_s=EXPIRES_S),
-        receipt=Target(
-            key=receipt,
-            put_url=store.put_once_url(receipt, content_type=RECEIPT_TYPE, expires_s=EXPIRES_S),
-        ),
+        receipt=target(receipt, RECEIPT_TYPE),
+        capsules=target(capsules, OBSERVATIONS_TYPE) if keeps_capsules else None,
     )
 
 

@@ -18,6 +18,8 @@ from engine.extract.scanner import Scanner
 from engine.model.canonical import digest_bytes
 from engine.model.plan import ManifestEntry, Plan, PlanItem, Report
 from engine.rulebook.book import Rulebook
+from functions.adapters.keys import CAPSULE, EVIDENCE
+from functions.collect.capsules import item_bytes
 from functions.collect.collection import CollectedItem, Collecting, collect_item
 from functions.collect.handover import HandOver
 from functions.collect.receipt import (
@@ -42,8 +44,10 @@ class Objects(Protocol):
     def get(self, url: str, /) -> bytes:
         """Return an object."""
 
-    def put_once(self, url: str, body: bytes, *, content_type: str) -> bool:
-        """Write an object; False where it is there already."""
+    def put_once(
+        self, url: str, body: bytes, *, content_type: str, lifetime: str = EVIDENCE
+    ) -> bool:
+        """Write an object; False where it is there already. `lifetime` is its tag's value."""
 
 
 class Waiting(Protocol):
@@ -90,11 +94,13 @@ class OutsideRunner:
                 scanner=self.scanner,
                 redactor=self.redactor,
                 is_out_of_time=lambda: self.clock() >= deadline,
+                capsule_bytes=item_bytes(len(plan.items)) if handed.capsules else 0,
             ),
         )
-        self._leave(handed, Receipt(report=collected.report, observations=self._put(
-            handed, collected)))  # fmt: skip
-        return collected.report
+        report = self._keep(handed, collected)
+        entry = self._put(handed, collected)
+        self._leave(handed, Receipt(report=report, observations=entry))
+        return report
 
     def _item(self, handed: HandOver) -> tuple[Plan, PlanItem]:
         try:
@@ -117,6 +123,21 @@ class OutsideRunner:
             f"{plan.rules_version}: install the same release and give the same --rules",
             extraction_digest=plan.extraction_digest,
         )
+
+    def _keep(self, handed: HandOver, collected: CollectedItem) -> Report:
+        """Leave the capsules; no verdict waits for them, so trouble is only told."""
+        report, target = collected.report, handed.capsules
+        if target is None or not collected.capsules:
+            return report
+        body = collected.capsules
+        try:
+            self.objects.put_once(
+                target.put_url, body, content_type=OBSERVATIONS_TYPE, lifetime=CAPSULE
+            )
+        except ConnectorError as error:
+            warnings = (*report.warnings, f"no capsules were stored: {error}")
+            return report.model_copy(update={"warnings": warnings})
+        return report
 
     def _put(self, handed: HandOver, collected: CollectedItem) -> ManifestEntry | None:
         body = packed(collected.observations, collected.summaries)

@@ -25,12 +25,14 @@ from engine.model.moment import parse_rfc3339, to_us
 from engine.model.plan import Plan, PlanItem, Report
 from engine.model.workload import Workload
 from engine.rulebook.book import Rulebook
-from functions.adapters.keys import collected_prefix
+from functions.adapters.keys import capsules_key, collected_prefix
 from functions.adapters.leases import SourceFullError
 from functions.adapters.metering import Meter
 from functions.adapters.object_store import ObjectRefusedError, ObjectStore
-from functions.collect.collection import Collecting, collect_item
+from functions.collect.capsules import item_bytes, store_capsules
+from functions.collect.collection import CollectedItem, Collecting, collect_item
 from functions.collect.receipt import Receipt, store_collected, store_receipt
+from functions.scope.planning import WORKLOAD
 from functions.scope.scoping import PlanMissingError, bundle_source, read_plan, workload_of
 
 PATIENT_RETRIES: Final = 2
@@ -72,7 +74,10 @@ class _Deferred:
 
 @dataclass(slots=True, frozen=True)
 class Running:
-    """Collection over its store. `clock` counts seconds from anywhere."""
+    """Collection over its store. `clock` counts seconds from anywhere.
+
+    `on_capsules` is told how many bytes of capsules an item stored.
+    """
 
     store: ObjectStore
     book: Rulebook
@@ -83,6 +88,8 @@ class Running:
     meter: Callable[[], Meter] = Meter
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     gate: Callable[[CollectTask], AbstractContextManager[None]] = lambda _task: nullcontext()
+    keeps_capsules: bool = True
+    on_capsules: Callable[[int], None] = lambda _size: None
 
     def run(self, task: CollectTask, *, seconds: int) -> Receipt:
         """Collect the item within `seconds` and return the receipt that stands.
@@ -102,6 +109,7 @@ class Running:
             redactor=self.redactor,
             is_out_of_time=lambda: self.clock() >= deadline,
             is_patient=is_patient,
+            capsule_bytes=self._capsule_bytes(task.item, plan),
         )
         prefix = collected_prefix(task.attempt_key, task.generation, task.collection)
         try:
@@ -121,7 +129,7 @@ class Running:
             return store_collected(
                 self.store,
                 prefix,
-                report=collected.report,
+                report=self._keep(task, collected, is_patient=is_patient),
                 observations=collected.observations,
                 summaries=collected.summaries,
                 meter=self.meter,
@@ -131,6 +139,24 @@ class Running:
                 raise
             report = _unstored(collected.report, error)
             return store_receipt(self.store, prefix, Receipt(report=report), meter=self.meter())
+
+    def _capsule_bytes(self, item: PlanItem, plan: Plan) -> int:
+        # What these two read lies in the plan and is read from there again.
+        if not self.keeps_capsules or item.connector in (WORKLOAD, RECORD):
+            return 0
+        return item_bytes(len(plan.items))
+
+    def _keep(self, task: CollectTask, collected: CollectedItem, *, is_patient: bool) -> Report:
+        """Store the item's capsules, ahead of the receipt that commits; returns its report."""
+        if not collected.capsules:
+            return collected.report
+        key = capsules_key(task.attempt_key, task.generation, task.collection, task.item.item_id)
+        trouble = store_capsules(self.store, key, collected.capsules, is_patient=is_patient)
+        if trouble is None:
+            self.on_capsules(len(collected.capsules))
+            return collected.report
+        warnings = (*collected.report.warnings, trouble)
+        return collected.report.model_copy(update={"warnings": warnings})
 
     def _seconds_left(self, item: PlanItem) -> float:
         """Return how long the item may still take before its attempt's deadline."""

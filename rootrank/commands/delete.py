@@ -83,7 +83,7 @@ def _bundles(erasure: "Erasure", attempts: list[str]) -> list[str]:
     from connectors.protocol import ConnectorError  # noqa: PLC0415
     from engine.model.plan import Plan  # noqa: PLC0415
     from functions.adapters.object_store import ObjectStore  # noqa: PLC0415
-    from rootrank.replaying import key_of  # noqa: PLC0415
+    from functions.attribute.again import key_of  # noqa: PLC0415
 
     store = ObjectStore(erasure.s3, erasure.bucket)
     found: set[str] = set()

@@ -39,10 +39,11 @@ _DIFFERS = 1
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
 @click.option(
     "--mode",
-    type=click.Choice(["auto", "reasoning", "source"]),
+    type=click.Choice(["auto", "reasoning", "source", "capsule"]),
     default="auto",
     show_default=True,
-    help="reasoning: the stored observations; source: the evidence in the bucket, read again.",
+    help="reasoning: the stored observations; source: the evidence in the bucket, read again; "
+    "capsule: the excerpts kept of it.",
 )
 @click.option("--check", is_flag=True, help="Exit code 1 where a verdict differs.")
 @rules_option
@@ -73,7 +74,8 @@ def replay_command(
     """Judge stored results again with the rules of this release, or others; nothing is changed.
 
     Without arguments the newest --limit results are replayed. Each says its mode: `reasoning` is
-    exact, `source` reads the bundle again, `none` says why neither could be had.
+    exact, `source` reads the bundle again, `capsule` only the excerpts kept of the evidence, and
+    `none` says why nothing could be had.
     """
     from functions.adapters.results import Selection  # noqa: PLC0415
     from rootrank.kept import kept_scanner  # noqa: PLC0415

@@ -248,10 +248,12 @@ def test_logs_widgets_name_fields_that_are_logged(run: Run) -> None:
 
 
 def test_every_object_of_an_attempt_goes_by_a_lifetime(run: Run) -> None:
-    assert run.tags
+    assert set(run.tags.values()) == {"evidence", "capsule", "result"}
     for key, tag in run.tags.items():
-        folder = key.split("/")[5]
-        expected = "evidence" if folder in ("plans", "collected") else "result"
+        folder, name = key.split("/")[5], key.rsplit("/", 1)[-1]
+        expected = {"plans": "evidence", "collected": "evidence", "capsules": "capsule"}.get(
+            "" if name == "plan.json" else folder, "result"
+        )
         assert tag == expected, key
 
 

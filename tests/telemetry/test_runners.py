@@ -66,7 +66,7 @@ class Objects:
     def get(self, url):
         return self.store[key_of(url)]
 
-    def put_once(self, url, body, *, content_type):
+    def put_once(self, url, body, *, content_type, lifetime="evidence"):
         if key_of(url) in self.store:
             return False
         self.store[key_of(url)] = body
@@ -250,7 +250,7 @@ class OverMoto:
     def get(self, url):
         return self.store.get(self._key(url))[0]
 
-    def put_once(self, url, body, *, content_type):
+    def put_once(self, url, body, *, content_type, lifetime="evidence"):
         try:
             self.store.put_once(self._key(url), body, content_type=content_type)
         except ConnectorError:
