@@ -24,6 +24,20 @@ ROOT = Path(__file__).parents[1]
 CODE = ("engine", "connectors", "functions", "rules")
 """The folders that are shipped; of them only what `SHIPPED` names."""
 SHIPPED = (".py", "rules/VERSION", ".html", ".css", ".svg")
+NOT_SHIPPED = frozenset(
+    {
+        "connectors/schedulers/kubernetes_placement.py",
+        "engine/model/schemas.py",
+        "engine/rulebook/cases.py",
+        "engine/rulebook/diff.py",
+        "engine/rulebook/lock.py",
+        "engine/rulebook/propose.py",
+        "engine/rulebook/reference.py",
+        "engine/rulebook/schema.py",
+        "functions/adapters/erasure.py",
+    }
+)
+"""What only the command line imports."""
 COMPILED = {"build/compiled.json": "rules/compiled.json", "build/automata": "rules/automata"}
 COMMAND_LINE_ONLY = frozenset({"click"})
 """Dependencies that nothing below `functions` imports."""
@@ -49,7 +63,9 @@ def copy_code(target: Path) -> None:
     for folder in CODE:
         for path in sorted((ROOT / folder).rglob("*")):
             name = path.relative_to(ROOT).as_posix()
-            if path.is_file() and "__pycache__" not in path.parts and name.endswith(SHIPPED):
+            if name in NOT_SHIPPED or "__pycache__" in path.parts or not path.is_file():
+                continue
+            if name.endswith(SHIPPED):
                 _copy(path, target / name)
     for source, name in COMPILED.items():
         path = ROOT / source

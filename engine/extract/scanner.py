@@ -8,8 +8,8 @@ that the caller brings: compiling takes some 0.2 s per 200 signatures, loading 0
 """
 
 import hashlib
+import lzma
 import re
-import zlib
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, Literal, Protocol, get_args
@@ -133,8 +133,9 @@ def _append(index: int, _start: int, end: int, _flags: int, found: Hits) -> None
 
 
 class _Saved(msgspec.Struct, frozen=True):
-    """A compiled database as it lies on a shelf: zlib makes a sixth of it; the digest is of the
-    dump itself.
+    """A compiled database as it lies on a shelf; the digest is of the dump itself. LZMA makes
+    a twelfth of it where zlib makes a seventh, and the artifact has room for no more; opening
+    all that ship takes 10 ms.
     """
 
     prefiltered: tuple[int, ...]
@@ -170,7 +171,7 @@ class _Hyperscan:
             if database is not None:
                 dump: bytes = import_module("hyperscan").dumpb(database)
                 digest = hashlib.sha256(dump).hexdigest()
-                saved = _Saved(prefiltered, problems, digest, zlib.compress(dump))
+                saved = _Saved(prefiltered, problems, digest, lzma.compress(dump))
                 shelf.put(name, msgspec.msgpack.encode(saved))
         return cls(*found)
 
@@ -206,11 +207,11 @@ def _loaded(data: bytes) -> _Built | None:
     hs: Any = import_module("hyperscan")
     try:
         saved = _saved_decoder.decode(data)
-        dump = zlib.decompress(saved.database)
+        dump = lzma.decompress(saved.database)
         if hashlib.sha256(dump).hexdigest() != saved.sha256:
             return None
         database = hs.loadb(dump, hs.HS_MODE_BLOCK)
-    except (msgspec.MsgspecError, zlib.error, hs.error):
+    except (msgspec.MsgspecError, lzma.LZMAError, hs.error):
         return None
     return database, saved.prefiltered, saved.problems
 

@@ -131,7 +131,7 @@ def test_the_rules_forward_what_the_hub_has_rules_for() -> None:
 def test_a_site_file_may_name_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(
-        "functions.adapters.site_file.open_logs_as",
+        "functions.adapters.cloudwatch_logs.open_logs_as",
         lambda region, role: asked.append((region, role.arn)),
     )
     build_connectors(read_site(SITE, shown="sources.yaml"), aws_outside())
