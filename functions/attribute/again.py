@@ -31,6 +31,7 @@ from functions.scope.scoping import workload_of
 IN_PLAN: Final = frozenset({WORKLOAD, RECORD})
 """Connectors that need nothing but the plan."""
 _GONE: Final = "neither it nor an excerpt of it is stored"
+_LATE: Final = "there was no time left to read its excerpts"
 
 
 @dataclass(slots=True)
@@ -56,11 +57,15 @@ class Again:
 
 @dataclass(slots=True, frozen=True)
 class ReadingAgain:
-    """Reads the evidence of plans with `book`; the scanner is made when it is first needed."""
+    """Reads the evidence of plans with `book`; the scanner is made when it is first needed.
+
+    Capsules that are left when the time is out count as not there.
+    """
 
     store: ObjectStore
     book: Rulebook
     scanner: Callable[[], Scanner]
+    is_out_of_time: Callable[[], bool] = lambda: False
 
     def gather(self, plans: list[Plan], *, from_capsules: bool) -> Again:
         """Read every item; with `from_capsules` the bundle is not touched."""
@@ -86,12 +91,17 @@ class ReadingAgain:
 
     def _recall(self, again: Again, plan: Plan, item: PlanItem) -> None:
         """Read an item's capsules."""
+        if self.is_out_of_time():
+            _leave_out(again, plan, item, _LATE)
+            return
         key = capsules_key(plan.attempt_key, plan.generation, plan.collection, item.item_id)
         try:
             streams, report = read_capsules(self.store.get(key)[0])
-        except (ObjectMissingError, ValueError):
-            again.left_out.add(item.connector)
-            again.gathered.reports.append(missing_report(item, plan, _GONE))
+        except ObjectMissingError:
+            _leave_out(again, plan, item, _GONE)
+            return
+        except ValueError as error:
+            _leave_out(again, plan, item, f"its excerpts cannot be read ({error})")
             return
         again.recalled.add(item.connector)
         kept, of = kept_lines(streams)
@@ -116,6 +126,11 @@ class ReadingAgain:
         return CollectedItem(
             observations, summaries, _partial(report, streams, self.book, len(observations))
         )
+
+
+def _leave_out(again: Again, plan: Plan, item: PlanItem, reason: str) -> None:
+    again.left_out.add(item.connector)
+    again.gathered.reports.append(missing_report(item, plan, reason))
 
 
 def _add(again: Again, collected: CollectedItem) -> None:

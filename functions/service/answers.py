@@ -188,8 +188,10 @@ class ResultAnswer(Answer):
 class ReattributionAnswer(Answer):
     """The same evidence under another ruleset. Nothing is stored and nobody is told.
 
-    `mode` says what was judged: `reasoning` the stored observations, exactly; `none` where they
-    were extracted under other signatures and cannot be judged by these rules.
+    `mode` says what was judged: `reasoning` the stored observations, exactly; `capsule` the
+    excerpts kept of the evidence, where these rules have other signatures than the observations
+    were extracted under, or those are gone: the verdict is partial and says so; `none` where no
+    excerpts were kept either.
     """
 
     result_id: str

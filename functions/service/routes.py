@@ -319,7 +319,10 @@ def _change_routes(app: APIGatewayHttpResolver, service: Service) -> None:
         here = ResultDesk(service.results(caller.tenant), caller.tenant)
         result = here.current(result_id)
         book = service.rulesets.book(request.ruleset)
-        return _answer(200, service.replays.answer(result, book, results=here.results))
+        told = service.replays.answer(
+            result, book, results=here.results, is_out_of_time=lambda: _is_late(app)
+        )
+        return _answer(200, told)
 
     @app.post(
         "/v1/results/<result_id>/corrections",

@@ -60,7 +60,9 @@ def test_the_same_rules_say_the_same_of_stored_evidence(api: Api, result: str) -
     assert told.body["verdict"]["attribution_id"] == stored["attribution_id"]
 
 
-def test_rules_with_other_signatures_cannot_judge_what_was_extracted(api: Api, result: str) -> None:
+def test_rules_with_other_signatures_judge_the_excerpts_that_were_kept(
+    api: Api, result: str
+) -> None:
     rule = (
         "id: site/fan_stopped\nkind: symptom\nversion: 1\nsources: ['our rack controller']\n"
         "symptom: site_fan_stopped\ntitle: A fan of the rack stopped\ndomain: host\nrole: root\n"
@@ -71,8 +73,18 @@ def test_rules_with_other_signatures_cannot_judge_what_was_extracted(api: Api, r
     store = api.uploads.store
     store.put_once("rules/candidate/site/fan_stopped.yaml", rule.encode(), content_type="text/yaml")
     told = api.ask("POST", f"/v1/results/{result}/attributions", {"ruleset": "candidate"})
+    assert (told.status, told.body["mode"]) == (200, "capsule")
+    assert "other signatures; from excerpts: static" in told.body["reason"]
+    # The bundle's logs are shorter than capsules, so nothing of them is missing.
+    stored = api.ask("GET", f"/v1/results/{result}").body["envelope"]["verdict"]
+    assert told.body["verdict"]["failure_class"] == stored["failure_class"]
+    assert told.body["verdict"]["coverage"] == stored["coverage"]
+    kept = [key for key, _ in store.list_objects("") if "/capsules/" in key]
+    for key in kept:
+        store.client.delete_object(Bucket=store.bucket, Key=key)
+    told = api.ask("POST", f"/v1/results/{result}/attributions", {"ruleset": "candidate"})
     assert (told.status, told.body["mode"], told.body["verdict"]) == (200, "none", None)
-    assert "other signatures" in told.body["reason"]
+    assert "other signatures; collect again" in told.body["reason"]
     # A session has its bytes still, so the new rule reads them.
     session = api.session()
     line = "2023-03-06T20:00:00Z node-003 rackctl: fan F3 stopped\n"
