@@ -21,7 +21,11 @@ class WorkflowRefusedError(ConnectorError):
 
 @dataclass(slots=True, frozen=True)
 class Workflow:
-    """One state machine. Raises `WorkflowBusyError` where a retry may help."""
+    """One state machine, by its own ARN or an alias's.
+
+    Names are the machine's, whichever of its versions an execution has. Raises
+    `WorkflowBusyError` where a retry may help.
+    """
 
     client: "SFNClient"
     state_machine_arn: str
@@ -67,7 +71,8 @@ class Workflow:
         return True
 
     def _execution_arn(self, name: str) -> str:
-        return self.state_machine_arn.replace(":stateMachine:", ":execution:", 1) + ":" + name
+        parts = self.state_machine_arn.split(":")
+        return ":".join([*parts[:5], "execution", parts[6], name])
 
 
 def _told(error: AwsError, what: str) -> ConnectorError:

@@ -85,7 +85,7 @@ def cut_down(template: dict[str, Any], types: frozenset[str]) -> dict[str, Any]:
 
 
 def _unversioned(value: Any, resources: dict[str, Any]) -> Any:
-    """Return `value` with functions where it names their versions and aliases.
+    """Return `value` with functions and workflows where it names their versions and aliases.
 
     There is one version of the code here, and moto knows no aliases.
     """
@@ -96,4 +96,7 @@ def _unversioned(value: Any, resources: dict[str, Any]) -> Any:
     named = resources.get(value["Ref"], {}) if set(value) == {"Ref"} else {}
     if named.get("Type") in ("AWS::Lambda::Version", "AWS::Lambda::Alias"):
         return {"Fn::GetAtt": [named["Properties"]["FunctionName"]["Ref"], "Arn"]}
+    if named.get("Type") == "AWS::StepFunctions::StateMachineAlias":
+        version = named["Properties"]["DeploymentPreference"]["StateMachineVersionArn"]["Ref"]
+        return resources[version]["Properties"]["StateMachineArn"]
     return {key: _unversioned(each, resources) for key, each in value.items()}

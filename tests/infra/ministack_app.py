@@ -5,7 +5,8 @@
 What MiniStack 1.5 does wrongly for this stack is put right here. It names every handler's exception
 `Runtime.HandlerError`, so that no Retry or Catch by name could be seen to work; and a condition
 that joins a list to see whether it is empty is always true; a number that a parameter gives stays
-text. It needs from the environment:
+text; and its CloudFormation has no versions and aliases of state machines, though its Step
+Functions has. It needs from the environment:
 GATEWAY_PORT, LAMBDA_PYTHON, LAMBDA_CLIENT, LAMBDA_LOG and LAMBDA_LAYER, the layer's folder.
 """
 
@@ -21,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ministack.app import app
-from ministack.services import lambda_svc
-from ministack.services.cloudformation import changesets, engine, handlers, stacks
+from ministack.services import lambda_svc, stepfunctions
+from ministack.services.cloudformation import changesets, engine, handlers, provisioners, stacks
 
 from rootrank.embedded.lambda_process import FunctionSpec, LambdaProcess
 
@@ -99,6 +100,32 @@ def _decided(template: dict[str, Any], parameters: dict[str, Any]) -> dict[str, 
     return found
 
 
+def _answered(answer: tuple[int, Any, Any]) -> dict[str, Any]:
+    status, _headers, body = answer
+    if status >= 400:
+        raise ValueError(body.decode())
+    return dict(json.loads(body or b"{}"))
+
+
+def _publish(_name: str, told: dict[str, Any], _stack: str) -> tuple[str, dict[str, Any]]:
+    revision = told["StateMachineRevisionId"]
+    wanted = {"stateMachineArn": told["StateMachineArn"], "revisionId": revision}
+    answer = _answered(stepfunctions._publish_state_machine_version(wanted))
+    return answer["stateMachineVersionArn"], {}
+
+
+def _name(_name: str, told: dict[str, Any], _stack: str) -> tuple[str, dict[str, Any]]:
+    version = told["DeploymentPreference"]["StateMachineVersionArn"]
+    routing = [{"stateMachineVersionArn": version, "weight": 100}]
+    wanted = {"name": told["Name"], "routingConfiguration": routing}
+    answer = _answered(stepfunctions._create_state_machine_alias(wanted))
+    return answer["stateMachineAliasArn"], {}
+
+
+def _kept(*_told: Any) -> None:
+    """Leave it: a machine that is deleted takes its versions and aliases along."""
+
+
 def _limited(*told: Any, **more: Any) -> int:
     """Return how many batches may be at work, as a number."""
     return int(_limit(*told, **more))
@@ -110,4 +137,8 @@ _evaluate = engine._evaluate_conditions
 for _module in (engine, changesets, handlers, stacks):
     _module._evaluate_conditions = _decided
 lambda_svc._execute_function_warm = _execute
+for _kind, _create in (("Version", _publish), ("Alias", _name)):
+    provisioners._RESOURCE_HANDLERS[f"AWS::StepFunctions::StateMachine{_kind}"] = {
+        "create": _create, "delete": _kept,
+    }  # fmt: skip
 atexit.register(lambda: [each.stop() for pool in _processes.values() for each in pool])

@@ -37,3 +37,18 @@ def test_the_workflow_names_published_versions(deployed: Any) -> None:
     states = json.loads(machine["definition"])["States"]
     arn = states["Plan"]["Parameters"]["FunctionName"]
     assert arn.split(":function:")[1].split(":")[1].isdigit()
+
+
+def test_admission_starts_the_alias_and_the_alias_names_a_version(
+    deployed: Any, verdict: dict[str, Any]
+) -> None:
+    assert verdict
+    alias = deployed.outputs["StateMachineAliasArn"]
+    functions = deployed.server.client("lambda").list_functions()["Functions"]
+    (admit,) = [each for each in functions if "-ScopeAdmitFunction" in each["FunctionName"]]
+    assert admit["Environment"]["Variables"]["STATE_MACHINE_ARN"] == alias
+    routing = deployed.server.client("stepfunctions").describe_state_machine_alias(
+        stateMachineAliasArn=alias
+    )["routingConfiguration"]
+    assert [each["weight"] for each in routing] == [100]
+    assert routing[0]["stateMachineVersionArn"] == deployed.outputs["StateMachineArn"] + ":1"

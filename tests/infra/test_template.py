@@ -203,6 +203,13 @@ def test_the_workflow_names_versions_and_callers_name_aliases(stack: dict[str, A
         assert mapping["FunctionName"]["Ref"] in aliases
     for permission in of_type(stack, "AWS::Lambda::Permission").values():
         assert permission["FunctionName"]["Ref"] in aliases
+    alias = {"Ref": "AttributionStateMachineAliaslive"}
+    admit = of_type(stack, "AWS::Lambda::Function")["ScopeAdmitFunction"]
+    assert admit["Environment"]["Variables"]["STATE_MACHINE_ARN"] == alias
+    (held,) = of_type(stack, "AWS::StepFunctions::StateMachineAlias").values()
+    version = stack["Resources"][held["DeploymentPreference"]["StateMachineVersionArn"]["Ref"]]
+    assert version["Type"] == "AWS::StepFunctions::StateMachineVersion"
+    assert version["Properties"]["StateMachineArn"] == {"Ref": "AttributionStateMachine"}
     invoke = [each for _, each in statements(stack) if each["Action"] == "lambda:InvokeFunction"]
     assert all(json.dumps(each["Resource"]).count(':*"') for each in invoke)
 
@@ -210,9 +217,9 @@ def test_the_workflow_names_versions_and_callers_name_aliases(stack: dict[str, A
 def test_a_published_version_outlives_the_deployment_that_replaces_it(
     stack: dict[str, Any],
 ) -> None:
-    versions = [each for each in stack["Resources"].values()
-                if each["Type"] == "AWS::Lambda::Version"]  # fmt: skip
-    assert versions
+    kinds = {"AWS::Lambda::Version", "AWS::StepFunctions::StateMachineVersion"}
+    versions = [each for each in stack["Resources"].values() if each["Type"] in kinds]
+    assert {each["Type"] for each in versions} == kinds
     assert all(each["DeletionPolicy"] == "Retain" for each in versions)
 
 
