@@ -69,7 +69,6 @@ class _Seen:
 
     number: int
     segment: Segment
-    is_searched: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,14 +85,14 @@ class _Forms:
 
     counts: dict[bytes, int] = field(default_factory=dict)
 
-    def is_new(self, line: bytes) -> bool:
-        """Whether a line of this form is still wanted; it is counted then."""
-        form = line[:_FORM_BYTES].translate(None, _DIGITS)
+    def wants(self, form: bytes) -> bool:
+        """Whether a line of this form is still wanted."""
         count = self.counts.get(form, 0)
-        if count >= _LIKE or (not count and len(self.counts) >= _FORMS):
-            return False
-        self.counts[form] = count + 1
-        return True
+        return count < _LIKE and (count > 0 or len(self.counts) < _FORMS)
+
+    def note(self, form: bytes) -> None:
+        """Count a line that was kept."""
+        self.counts[form] = self.counts.get(form, 0) + 1
 
 
 class CapsuleMaker:
@@ -133,9 +132,8 @@ class CapsuleMaker:
         elif recent:
             self._look(recent[-1])
             for seen in recent:
-                if not seen.is_searched:
-                    self._search(seen, self._late)
-                    self._cut_out(seen)
+                self._search(seen, self._late)
+                self._cut_out(seen)
             self._keep_tail(recent)
             self._is_whole = False
         return Excerpt(tuple(self._runs(redact)), self._is_whole)
@@ -173,7 +171,6 @@ class CapsuleMaker:
 
     def _search(self, seen: _Seen, purse: _Purse) -> None:
         """Keep lines that look like errors and that no signature hit."""
-        seen.is_searched = True
         segment = seen.segment
         low = segment.data[: segment.end].lower()
         view = memoryview(low)
@@ -187,11 +184,19 @@ class CapsuleMaker:
                 start, end = _line_at(segment, place)
                 if start not in looked:
                     looked.add(start)
-                    if start not in hit and self._forms.is_new(low[start:end]):
-                        for each in _around(segment, (start, end), before=0, behind=_BEHIND):
-                            self._keep(seen, each, purse)
+                    if start not in hit:
+                        self._keep_trouble(seen, low, (start, end), purse)
                 found = stringzilla.find(view[end:], word)
                 place = found if found < 0 else end + found
+
+    def _keep_trouble(self, seen: _Seen, low: bytes, line: tuple[int, int], purse: _Purse) -> None:
+        start, end = line
+        form = low[start : min(end, start + _FORM_BYTES)].translate(None, _DIGITS)
+        if not self._is_kept(seen, start) and self._forms.wants(form):
+            if self._keep(seen, line, purse):
+                self._forms.note(form)
+            for each in _around(seen.segment, line, before=0, behind=_BEHIND)[1:]:
+                self._keep(seen, each, purse)
 
     def _keep_tail(self, recent: list[_Seen]) -> None:
         purse = _Purse(self._budget - self._used)
@@ -204,7 +209,7 @@ class CapsuleMaker:
     def _keep(self, seen: _Seen, line: tuple[int, int], purse: _Purse) -> bool:
         """Keep a line unless it is kept already; False where the purse does not reach."""
         start, end = line
-        if start in self._chosen or (seen.number, start) in self._lines:
+        if self._is_kept(seen, start):
             return True
         cost = min(end - start, LINE_CHARS) + LINE_COST
         if not purse.pay(cost):
@@ -212,6 +217,9 @@ class CapsuleMaker:
         self._used += cost
         self._chosen[start] = end
         return True
+
+    def _is_kept(self, seen: _Seen, start: int) -> bool:
+        return start in self._chosen or (seen.number, start) in self._lines
 
     def _cut_out(self, seen: _Seen) -> None:
         """Cut the chosen lines out of a segment, in its order: counting lines goes one way."""

@@ -107,7 +107,7 @@ _COMMAND: Final = re.compile(  # mysql -u root -pX, sshpass -p X, docker login -
 _HINTS: Final = (  # in lower case and without digits; most excerpts hold none of them
     "secret", "key", "credential", "token", "pwd", "bearer", "basic ", "://",
     "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "akia", "asia", "agpa",
-    "aida", "aroa", "anpa", "sk-", "xox", "aiza", "ya29", "nvapi", "dop_v", "npm_", "pypi-",
+    "aida", "aroa", "anpa", "sk-", "xox", "aiza", "ya", "nvapi", "dop_v", "npm_", "pypi-",
     "sg.", "local-", "eyj", "private", "sig", "cookie", "webhook", "hooks.",
     "auth", "mysql", "mariadb", "mongo", "login", "redis-cli", "curl", "wget",
     "http", "smbclient", "pass", "_pat", "_cred", "_dsn", "_salt",

@@ -188,6 +188,10 @@ def test_what_is_planted_anywhere_comes_out_nowhere(site, tmp_path):
     for connector in ("static", "files", "loki", "prometheus", "pod_logs", "cloudwatch"):
         assert f'"connector":"{connector}"' in seen, connector
     assert "[redacted]" in seen
+    kept = "".join(text for key, text in told["objects"].items() if "/capsules/" in key)
+    for stream in ("train.log", "rank-0.log", "rank-1.log.gz", "sft-0", "algo-1", "kernel"):
+        assert stream in kept, stream
+    assert "CUDA out of memory" in kept
     assert "sft" in told["text"]
     for place, text in told.items():
         for mark in MARKS:

@@ -108,3 +108,43 @@ def test_samples_fields_and_summaries_leave_redacted() -> None:
 )
 def test_a_word_that_only_looks_like_a_credential_stays(text):
     assert REDACT(text) == text
+
+
+def test_lines_keep_their_number_and_a_key_loses_every_line_that_is_there() -> None:
+    body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+    begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
+    lines = Redactor().lines
+    whole = ["before", f"[rank0]: {begin}", f"[rank0]: {body}", f"[rank0]: {end}", "after"]
+    assert lines(whole) == ["before", "[redacted]", "[redacted]", "[redacted]", "after"]
+    assert lines([body, "abc=", end, "after"]) == ["[redacted]"] * 3 + ["after"]
+    assert lines(["before", begin, body]) == ["before", "[redacted]", "[redacted]"]
+    assert lines(["before", body, "after"]) == ["before", "[redacted]", "after"]
+    assert lines(["password: hunter22", "lr: 0.1"]) == ["password: [redacted]", "lr: 0.1"]
+
+
+def test_a_site_pattern_over_several_lines_takes_them_whole() -> None:
+    redactor = Redactor([r"ticket begin\n[^\n]*\nticket end"])
+    given = ["a", "the ticket begin", "hunter2", "ticket end", "b"]
+    assert redactor.lines(given) == ["a", "[redacted]", "[redacted]", "[redacted]", "b"]
+
+
+@pytest.mark.parametrize(
+    ("harmless", "secret"),
+    [
+        ("ya11.abcdefghijklmnopqrstuvwxyz", "ya29.abcdefghijklmnopqrstuvwxyz"),
+        (f"dop_v9_{'a' * 64} key", f"dop_v1_{'a' * 64} key"),
+        ("https://x.webhook.office.com/webhookb9/abcdefgh",
+         "https://x.webhook.office.com/webhookb2/abcdefgh"),
+    ],
+)  # fmt: skip
+def test_what_was_found_clean_clears_no_text_with_other_digits(harmless: str, secret: str) -> None:
+    redactor = Redactor()
+    assert redactor.text(harmless) == harmless
+    assert "[redacted]" in redactor.text(secret)
+
+
+def test_a_line_with_a_hint_that_repeats_is_the_same_every_time() -> None:
+    redactor = Redactor()
+    for number in range(3):
+        text = f"tokens per second: {number}, key=value{number} token=abc{number}x"
+        assert redactor.text(text) == REDACT(text)

@@ -1,0 +1,110 @@
+"""Capsules of an item: shared out, packed, written once, and never worth an item's failure."""
+
+from typing import Any
+
+import pytest
+
+from connectors.protocol import ConnectorError, TransientError
+from engine.extract.capsule import CapsuleStream
+from engine.model.plan import Report
+from engine.model.stream import StreamLabel
+from functions.adapters.object_store import ObjectConflictError
+from functions.collect.capsules import (
+    ATTEMPT_BYTES,
+    ITEM_BYTES,
+    CapsulePacker,
+    item_bytes,
+    kept_lines,
+    read_capsules,
+    store_capsules,
+)
+
+KIB = 1 << 10
+REPORT = Report(
+    item_id="i1", connector="static", shard="s", status="ok", lines=9, extraction_digest="d"
+)
+
+
+def stream(size: int, *, is_whole: bool = True) -> CapsuleStream:
+    label = StreamLabel("a.log", "applog", "workload")
+    return CapsuleStream(label, 9, 1, is_whole, runs=(((1, 0, size, "x" * (size - 24)),),))
+
+
+class Store:
+    """A bucket that fails as it is told."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.objects: dict[str, bytes] = {}
+
+    def put_once(self, key: str, body: bytes, *, content_type: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.objects[key] = body
+
+
+def test_a_plan_of_any_size_keeps_no_more_than_an_attempt_may() -> None:
+    assert item_bytes(1) == ITEM_BYTES
+    assert item_bytes(200) * 200 <= ATTEMPT_BYTES
+
+
+def test_streams_share_what_is_left_and_small_ones_leave_theirs_to_the_rest() -> None:
+    packer = CapsulePacker(600 * KIB, 4)
+    assert packer.share() == 150 * KIB
+    packer.take(stream(30 * KIB))
+    assert packer.share() == 190 * KIB
+    packer.take(None)
+    assert packer.share() == 256 * KIB
+    packer.take(stream(256 * KIB))
+    packer.take(stream(256 * KIB))
+    assert packer.share() == 58 * KIB
+
+
+def test_an_item_of_unknown_size_leaves_something_for_later_streams() -> None:
+    packer = CapsulePacker(1024 * KIB, 0)
+    for _ in range(50):
+        packer.take(stream(packer.share()) if packer.share() > 24 else None)
+    assert 0 <= packer.share() < 4 * KIB
+
+
+def test_what_is_packed_is_read_again_with_the_report() -> None:
+    packer = CapsulePacker(ITEM_BYTES, 2)
+    streams = [stream(100), stream(200, is_whole=False)]
+    for each in streams:
+        packer.take(each)
+    assert read_capsules(packer.body(REPORT)) == (streams, REPORT)
+    assert kept_lines(streams) == (1, 9)
+
+
+def test_without_a_stream_there_is_nothing_to_store() -> None:
+    packer = CapsulePacker(ITEM_BYTES, 1)
+    packer.take(None)
+    assert packer.body(REPORT) == b""
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20, -1])
+def test_a_damaged_object_is_told_and_nothing_else(cut: int) -> None:
+    packer = CapsulePacker(ITEM_BYTES, 1)
+    packer.take(stream(100))
+    body = packer.body(REPORT)
+    with pytest.raises(ValueError):
+        read_capsules(body[:cut])
+    with pytest.raises(ValueError):
+        read_capsules(b"garbage" + body)
+
+
+def test_the_first_writer_stands() -> None:
+    store: Any = Store(ObjectConflictError("other bytes"))
+    assert store_capsules(store, "k", b"late", is_patient=True) is None
+
+
+def test_trouble_is_told_where_nothing_is_tried_again() -> None:
+    busy: Any = Store(TransientError("busy"))
+    with pytest.raises(TransientError):
+        store_capsules(busy, "k", b"x", is_patient=True)
+    assert store_capsules(busy, "k", b"x", is_patient=False) == "no capsules were stored: busy"
+    refused: Any = Store(ConnectorError("no right"))
+    assert "no right" in (store_capsules(refused, "k", b"x", is_patient=True) or "")
+    fine: Any = Store()
+    assert store_capsules(fine, "k", b"x", is_patient=True) is None
+    assert fine.objects == {"k": b"x"}
