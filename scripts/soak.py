@@ -8,6 +8,7 @@ least once, and nothing may be left in a dead-letter queue. Exit code 1 where on
 
 import argparse
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -112,6 +113,11 @@ def _differ(problems: list[str], what: str, found: set[str], wanted: set[str]) -
         problems.append(f"{len(extra)} attempts {what} that should not be, such as {extra[0]}")
 
 
+def _used() -> str:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return f"CPU {used.ru_utime + used.ru_stime:.0f} s, memory at most {used.ru_maxrss // 1024} MiB"
+
+
 def _whole(event: dict[str, Any]) -> dict[str, Any]:
     """Return the event as the bus hands it on."""
     return {"account": "123456789012", "region": "us-east-1", **event}
@@ -158,7 +164,7 @@ def main() -> int:
     print(
         f"{options.events} events x {options.copies}, seed {options.seed}: {outcome.attempts} "
         f"attempts, {outcome.failed} verdicts, {outcome.repeated} messages repeated, "
-        f"{outcome.seconds:.0f} s"
+        f"{outcome.seconds:.0f} s, {_used()}"
     )
     for problem in outcome.problems:
         print(f"PROBLEM {problem}")

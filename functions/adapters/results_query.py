@@ -4,7 +4,7 @@ Every question is a range of one partition, newest first, in pages: what is read
 is asked for, never on how much is stored (docs/storage.md).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,9 +59,14 @@ class ResultsQuery:
         values = {":k": attempt_key, ":r": "REV#"}
         return list(self._query("pk = :k AND begins_with(sk, :r)", values, newest=True))
 
-    def by_job(self, job_id: str, span: Span = _ALWAYS) -> Iterator[Item]:
-        """Yield the CURRENT or CLAIM items of every attempt of a job id, on any cluster."""
-        yield from self._ended("job_key", job_id, span, index="by_job")
+    def by_job(
+        self, job_id: str, span: Span = _ALWAYS, *, names: Sequence[str] = ()
+    ) -> Iterator[Item]:
+        """Yield the CURRENT or CLAIM items of every attempt of a job id, on any cluster.
+
+        With `names` the items hold these attributes alone, where they have them.
+        """
+        yield from self._ended("job_key", job_id, span, index="by_job", names=names)
 
     def by_node(self, cluster: str, node: str, span: Span = _ALWAYS) -> Iterator[Item]:
         """Yield a node's parts; `cluster` is `tenant/cluster`."""
@@ -75,9 +80,11 @@ class ResultsQuery:
         """Yield CURRENT items of one failure class, over all clusters."""
         yield from self._ended("class_key", failure_class, span, index="by_class")
 
-    def by_day(self, cluster: str, day: str, span: Span = _ALWAYS) -> Iterator[Item]:
-        """Yield CURRENT items of one cluster (`tenant/cluster`) and day."""
-        yield from self._ended("day_key", f"{cluster}#{day}", span, index="by_day")
+    def by_day(
+        self, cluster: str, day: str, span: Span = _ALWAYS, *, names: Sequence[str] = ()
+    ) -> Iterator[Item]:
+        """Yield CURRENT items of one cluster (`tenant/cluster`) and day, of `names` where given."""
+        yield from self._ended("day_key", f"{cluster}#{day}", span, index="by_day", names=names)
 
     def days(
         self, cluster: str | None = None, *, first: str = _FIRST, last: str = _LAST
@@ -125,7 +132,9 @@ class ResultsQuery:
     def _between(self, values: dict[str, str]) -> Iterator[Item]:
         return self._query("pk = :k AND sk BETWEEN :a AND :b", values, newest=True)
 
-    def _ended(self, key: str, value: str, span: Span, *, index: str) -> Iterator[Item]:
+    def _ended(
+        self, key: str, value: str, span: Span, *, index: str, names: Sequence[str] = ()
+    ) -> Iterator[Item]:
         condition, values = f"{key} = :k", {":k": value}
         if span.since is not None and span.before is not None:
             if span.since >= span.before:
@@ -138,7 +147,8 @@ class ResultsQuery:
         elif span.before is not None:
             condition += " AND ended_key < :before"
             values[":before"] = span.before
-        for item in self._query(condition, values, index=index, newest=True):
+        wanted = {*names, "ended_key"} if names else ()
+        for item in self._query(condition, values, index=index, newest=True, names=wanted):
             if item["ended_key"] != span.before:
                 yield item
 
@@ -150,6 +160,7 @@ class ResultsQuery:
         index: str | None = None,
         newest: bool = False,
         limit: int | None = None,
+        names: Collection[str] = (),
     ) -> Iterator[Item]:
         request: dict[str, Any] = {
             "TableName": self.name,
@@ -160,6 +171,11 @@ class ResultsQuery:
         }
         if index is not None:
             request["IndexName"] = index
+        if names:
+            # Every name by a placeholder: DynamoDB reserves words such as `end` and `domain`.
+            aliases = {f"#{number}": name for number, name in enumerate(sorted(names))}
+            request["ProjectionExpression"] = ", ".join(aliases)
+            request["ExpressionAttributeNames"] = aliases
         try:
             while True:
                 page = self.client.query(**request)

@@ -31,6 +31,11 @@ MAX_READ: Final = 500
 """Verdicts of the cluster that are looked at; newest first, so a busy day costs no more."""
 MAX_SHARED: Final = 64
 LOOK_BACK: Final = timedelta(hours=24)
+_NAMES: Final = (
+    "attempt_key", "attribution_id", "culprits", "domain", "end", "failure_class", "generation",
+    "job_id", "start", "suspects",
+)  # fmt: skip
+"""What is read of each: an item is kilobytes, and hundreds may be looked at."""
 _Item = dict[str, Any]
 
 
@@ -57,7 +62,7 @@ class Past:
 
     def _earlier(self, attempt_key: str, workload: Workload) -> Iterator[HistoryEntry]:
         job = attempt_key.rsplit("/", 1)[0] + "/"
-        for item in islice(self.query.by_job(workload.job_id), MAX_READ):
+        for item in islice(self.query.by_job(workload.job_id, names=_NAMES), MAX_READ):
             key = item.get("attempt_key", "")
             is_judged = "attribution_id" in item
             if not is_judged or key == attempt_key or not key.startswith(job):
@@ -80,7 +85,8 @@ class Past:
         cluster = f"{workload.tenant}/{workload.cluster}"
         days = sorted({(end - LOOK_BACK).date(), end.date(), (end + LOOK_BACK).date()})
         for day in reversed(days):
-            for item in islice(self.query.by_day(cluster, day.isoformat()), MAX_READ):
+            found = self.query.by_day(cluster, day.isoformat(), names=_NAMES)
+            for item in islice(found, MAX_READ):
                 if item["attempt_key"] == attempt_key or item["attribution_id"] in taken:
                     continue
                 shared = own & {*item.get("culprits", ()), *item.get("suspects", ())}

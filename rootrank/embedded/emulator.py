@@ -7,7 +7,8 @@
   `rootrank.embedded.delivery` polls instead.
 - Rules hand events on without their account.
 - `RedriveExecution` is missing: it answers that the execution cannot be redriven.
-- A transaction on a table copies all of it, once for each item.
+- A transaction on a table copies all of it, once for each item; what else it does more often than
+  need be is in `rootrank.embedded.shortcuts`.
 - An Amazon endpoint that moto does not know would be called for real: refused.
 """
 
@@ -42,6 +43,7 @@ from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguagePa
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 from moto.stepfunctions.responses import StepFunctionResponse
 
+from rootrank.embedded.shortcuts import shortcuts
 from rootrank.embedded.template import REGION
 
 _SUBSTITUTION: Final = re.compile(r"\$\{(\w+)\}")
@@ -145,6 +147,7 @@ def _repaired(on_invocation: Callable[[Invocation], None], log: TextIO) -> Itera
         ),
         # Every execution parses the machine again, for a third of a second; parsed it is immutable.
         (AmazonStateLanguageParser, "parse", staticmethod(cache(AmazonStateLanguageParser.parse))),
+        *shortcuts(),
     ]
     before = [(owner, name, vars(owner).get(name)) for owner, name, _ in repairs]
     for owner, name, repair in repairs:
