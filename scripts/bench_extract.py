@@ -47,6 +47,7 @@ def book_of(directory: str, count: int, source: str) -> Any:
 
 def context_of(options: argparse.Namespace) -> Any:
     """An extraction context that is compiled and warm."""
+    from engine.extract.keeping import STREAM_BYTES
     from engine.extract.redact import Redactor
     from engine.extract.scanner import build_scanner
     from engine.extract.session import ExtractContext
@@ -67,7 +68,9 @@ def context_of(options: argparse.Namespace) -> Any:
     for signature in book.signatures:
         if options.source in signature.sources:
             scanner.reader(signature.index)
-    return ExtractContext(book, scanner, workload, "bench", "sha256:bench", Redactor())
+    return ExtractContext(
+        book, scanner, workload, "bench", "sha256:bench", Redactor(), capsule_bytes=STREAM_BYTES
+    )
 
 
 def repeated(block: bytes, size: int) -> Callable[[int], bytes]:

@@ -16,14 +16,13 @@ from engine.extract.keeping import STREAM_BYTES
 from engine.model.canonical import canonical_json
 from engine.model.plan import Report
 from functions.adapters.object_store import ObjectConflictError, ObjectStore
-from functions.collect.receipt import OBSERVATIONS_TYPE
+from functions.collect.receipt import LEVEL, OBSERVATIONS_TYPE
 
 ATTEMPT_BYTES: Final = 64 << 20
 """Of all items of a collection, before compression."""
 ITEM_BYTES: Final = 8 << 20
 _UNKNOWN: Final = 8
 """An item that does not say how many streams it has spends an eighth of what is left on each."""
-_LEVEL: Final = 6
 _INFLATED_BYTES: Final = 256 << 20
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(CapsuleStream)
@@ -41,7 +40,7 @@ class CapsulePacker:
         self._left = budget
         self._expected = streams
         self._taken = 0
-        self._compressor = zstd.ZstdCompressor(level=_LEVEL)
+        self._compressor = zstd.ZstdCompressor(level=LEVEL)
         self._pieces: list[bytes] = []
 
     def share(self) -> int:
