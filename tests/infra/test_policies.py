@@ -13,6 +13,7 @@ from cloudformation import resolved
 from moto.awslambda.models import LambdaFunction
 from policies import ACCOUNT, REGION, Need, is_allowed, needs, physical
 
+from rootrank.embedded.emulator import LambdaContext
 from rootrank.embedded.stack import Stack, open_stack
 from rootrank.embedded.template import read_template, translate
 
@@ -63,6 +64,51 @@ def exercise(stack: Stack) -> None:
     answer = stack.client("lambda").invoke(FunctionName=forward, Payload=payload)
     assert "FunctionError" not in answer, answer["Payload"].read()
     stack.settle(120)
+    hand_over(stack, next(each["FunctionName"] for each in listed if "HandOver" in str(each)))
+
+
+def hand_over(stack: Stack, function: str) -> None:
+    """Give an item to a runner, and note for another that none answered."""
+    s3, bucket = stack.client("s3"), stack.resources.bucket
+    held = [each["Key"] for each in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    folder = next(key for key in held if key.endswith("/items.json")).removesuffix("items.json")
+    items = json.loads(s3.get_object(Bucket=bucket, Key=f"{folder}items.json")["Body"].read())
+    task = {
+        "attempt_key": folder.split("/plans/")[0], "generation": 1, "collection": 1,
+        "plan_key": f"{folder}plan.json", "task_token": "t",
+    }  # fmt: skip
+    failure = {"Error": "States.HeartbeatTimeout", "Cause": ""}
+    for name, more in (("i-handed", {}), ("i-unanswered", {"failure": failure})):
+        told = {**task, "item": {**items[0], "item_id": name}, **more}
+        answer = stack.client("lambda").invoke(FunctionName=function, Payload=json.dumps(told))
+        assert "FunctionError" not in answer, answer["Payload"].read()
+
+
+def look(stack: Stack) -> None:
+    """See every kind of page of the web view; the embedded stack has no address for it."""
+    from functions.query.handler import query
+
+    s3, bucket = stack.client("s3"), stack.resources.bucket
+    held = [each["Key"] for each in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    attempt = next(key for key in held if "/verdicts/" in key).split("/verdicts/")[0]
+    context = LambdaContext("query", 1024, "arn:aws:lambda:us-east-1:123456789012:function:query")
+
+    def seen(path: str) -> str:
+        event = {
+            "version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "",
+            "headers": {}, "isBase64Encoded": False,
+            "requestContext": {"stage": "$default", "requestId": "1", "accountId": ACCOUNT,
+                               "http": {"method": "GET", "path": path}},
+        }  # fmt: skip
+        answer = query(event, context)
+        assert answer["statusCode"] == 200, (path, answer["body"][:500])
+        return str(answer["body"])
+
+    page = seen(f"/attempts/{attempt}")
+    evidence = re.search(rf'href="(/attempts/{attempt}/[^"]*evidence[^"]*)"', page)
+    assert evidence, "the page links to no evidence"
+    for path in ("/", "/nodes", "/trends", evidence[1].replace("&amp;", "&")):
+        seen(path)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +141,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         patch.setattr(BaseClient, "_make_api_call", noted)
         try:
             exercise(stack)
+            at_work.function = "QueryFunction"
+            done.asked["QueryFunction"] = set()
+            look(stack)
         finally:
+            at_work.function = None
             patch.undo()
         done.statements = _statements(_names(stack))
         s3, bucket = stack.client("s3"), stack.resources.bucket
@@ -126,12 +176,15 @@ def _names(stack: Stack) -> dict[str, str]:
             "AWS::Serverless::Function": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{own}",
         }.get(kinds.get(name, ""), own)
         names[f"{name}.Name"] = own.rsplit(":", 1)[-1]
+    for name, kind in kinds.items():
+        if kind == "AWS::Logs::LogGroup":
+            names[f"{name}.Arn"] = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}:*"
     return names
 
 
 def _statements(names: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
     parameters = {name: value for name, value in names.items() if ":" not in name}
-    template = resolved(translate(read_template(ROOT), {}), {})
+    template = resolved(translate(read_template(ROOT), {}), {"WebView": "iam"})
     found = {}
     for name, each in template["Resources"].items():
         if each["Type"] != "AWS::Lambda::Function":
@@ -149,7 +202,7 @@ def _statements(names: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
 def test_the_run_has_called_every_function_of_the_workflow(run: Run) -> None:
     assert set(run.asked) >= {
         "ScopeAdmitFunction", "ScopePlanFunction", "CollectFunction", "AttributeFunction",
-        "PublishFunction", "ForwardFunction",
+        "PublishFunction", "ForwardFunction", "HandOverFunction", "QueryFunction",
     }  # fmt: skip
     assert all(run.asked.values()), {name: len(asked) for name, asked in run.asked.items()}
 
@@ -162,7 +215,8 @@ def test_every_call_of_every_handler_is_allowed_by_its_role(run: Run) -> None:
     ("function", "sid"),
     [("ScopeAdmitFunction", "ClaimAttempts"), ("CollectFunction", "StoreObservations"),
      ("AttributeFunction", "MoveCurrent"), ("PublishFunction", "Announce"),
-     ("ForwardFunction", "PutCompletions")],
+     ("ForwardFunction", "PutCompletions"), ("HandOverFunction", "HandOver"),
+     ("QueryFunction", "ReadVerdictsAndTheLinesRoundTheirEvidence")],
 )  # fmt: skip
 def test_a_statement_that_is_missing_would_be_noticed(run: Run, function: str, sid: str) -> None:
     fewer = {
@@ -189,9 +243,18 @@ NOT_IN_THIS_RUN = {
     ("AttributeFunction", "dynamodb:UpdateItem"),
     # Nobody lists: with it S3 tells "not there" from "not yours" (the template says so).
     ("AttributeFunction", "s3:ListBucket"),
-    # Lambda itself sends there what failed.
+    ("HandOverFunction", "ssm:GetParameter"),
+    ("QueryFunction", "ssm:GetParameter"),
+    ("HandOverFunction", "s3:ListBucket"),
+    ("QueryFunction", "s3:ListBucket"),
+    # Lambda itself sends there what failed, and takes from here what a function is called with.
     ("ForwardFunction", "sqs:SendMessage"),
+    ("ScopeAdmitFunction", "sqs:ReceiveMessage"),
+    ("ScopeAdmitFunction", "sqs:DeleteMessage"),
+    ("ScopeAdmitFunction", "sqs:GetQueueAttributes"),
 }
+LOGGING = {"logs:CreateLogStream", "logs:PutLogEvents"}
+"""What Lambda does in the function's name."""
 
 
 def test_no_role_allows_an_action_that_nobody_uses(run: Run) -> None:
@@ -201,7 +264,7 @@ def test_no_role_allows_an_action_that_nobody_uses(run: Run) -> None:
         for statement in run.statements[function]:
             actions = statement["Action"]
             for action in actions if isinstance(actions, list) else [actions]:
-                if action not in used:
+                if action not in used | LOGGING:
                     unused.add((function, action))
     assert unused - NOT_IN_THIS_RUN == set()
 

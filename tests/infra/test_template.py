@@ -97,18 +97,25 @@ def test_a_wildcard_would_be_noticed(stack: dict[str, Any]) -> None:
     ]
 
 
-def test_managed_policies_are_those_that_logs_queue_and_tracing_need(stack: dict[str, Any]) -> None:
+def test_managed_policies_are_those_that_subnets_and_tracing_need(stack: dict[str, Any]) -> None:
     managed = {
         json.dumps(arn).split("policy/")[-1].strip('"}]')
         for role in of_type(stack, "AWS::IAM::Role").values()
         for arn in role.get("ManagedPolicyArns", ())
     }
     assert managed <= {
-        "service-role/AWSLambdaBasicExecutionRole",
-        "service-role/AWSLambdaSQSQueueExecutionRole",
         "service-role/AWSLambdaVPCAccessExecutionRole",
         "AWSXrayWriteOnlyAccess",
     }
+
+
+def test_a_function_writes_to_its_own_log_group_and_no_other(stack: dict[str, Any]) -> None:
+    for name, function in of_type(stack, "AWS::Lambda::Function").items():
+        (role,) = function["Role"]["Fn::GetAtt"][:1]
+        (writes,) = _allowed(stack, role, "logs:PutLogEvents")
+        group = function["LoggingConfig"]["LogGroup"]["Ref"]
+        assert writes["Resource"] == {"Fn::GetAtt": [group, "Arn"]}, name
+        assert writes["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"], name
 
 
 def test_only_functions_in_subnets_may_make_network_interfaces(

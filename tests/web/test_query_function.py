@@ -76,11 +76,14 @@ def test_it_exists_only_where_asked_for_never_open_and_may_only_read() -> None:
     told = function["Properties"]
     assert told["FunctionUrlConfig"]["AuthType"] == "AWS_IAM"
     actions = set()
-    for statement in told["Policies"][0]["Statement"]:
+    role = template["Resources"]["QueryFunctionRole"]
+    assert role["Condition"] == "HasWebView"
+    for statement in role["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]:
         assert statement["Effect"] == "Allow"
         named = statement["Action"]
         actions |= {named} if isinstance(named, str) else set(named)
     assert actions == {
         "dynamodb:GetItem", "dynamodb:Query", "s3:GetObject", "s3:ListBucket", "ssm:GetParameter",
+        "logs:CreateLogStream", "logs:PutLogEvents",
     }  # fmt: skip
     assert template["Outputs"]["WebViewUrl"]["Condition"] == "HasWebView"
