@@ -24,6 +24,7 @@ from functions.adapters.rulebook import scanners, shipped_rulebook
 from functions.adapters.runner_queue import QueueBusyError, RunnerQueue, Taken, region_of
 from functions.adapters.site_file import configured_site
 from functions.adapters.site_sources import SiteConnector
+from functions.collect.capsules import read_capsules
 from functions.collect.handover import HandOverTask, make_hand_over
 from functions.collect.outside import HandOverError, OutsideRunner, answer, read_hand_over
 from functions.collect.receipt import Receipt
@@ -151,6 +152,37 @@ def test_a_runner_leaves_observations_and_a_receipt_and_answers(handed, book):
     assert message.observations.key in objects.store
 
 
+def test_a_runner_leaves_capsules_where_the_message_says_so(handed, book):
+    message, objects = handed
+    answer(message, runner(objects, book), Waiting(), seconds=60)
+    streams, report = read_capsules(objects.store[message.capsules.key])
+    assert streams[0].kept
+    assert report == receipt_of(message, objects).report
+    # A message of a release before names no place for them.
+    before = message.model_copy(update={"capsules": None})
+    objects.store.pop(message.capsules.key)
+    objects.store.pop(message.receipt.key)
+    answer(before, runner(objects, book), Waiting(), seconds=60)
+    assert message.capsules.key not in objects.store
+    assert message.receipt.key in objects.store
+
+
+def test_capsules_that_cannot_be_left_are_told_and_lose_nothing_else(handed, book):
+    message, objects = handed
+
+    class Refusing(Objects):
+        def put_once(self, url, body, *, content_type, lifetime="evidence"):
+            if lifetime == "capsule":
+                raise ExchangeRefusedError("the address may have expired")
+            return super().put_once(url, body, content_type=content_type)
+
+    refusing = Refusing(objects.store)
+    answer(message, runner(refusing, book), Waiting(), seconds=60)
+    report = receipt_of(message, refusing).report
+    assert report.status == "ok"
+    assert report.warnings == ("no capsules were stored: the address may have expired",)
+
+
 def test_what_is_delivered_twice_counts_once(handed, book):
     message, objects = handed
     answer(message, runner(objects, book), Waiting(), seconds=60)
@@ -215,7 +247,7 @@ class Store:
 
 
 def test_objects_are_written_once_over_https_only():
-    store = Store(503, 200)
+    store = Store(503, 200, 200)
     exchange = Exchange(store, lambda seconds: None)
     assert exchange.put_once("https://s3/x", b"b", content_type="application/json")
     method, headers = store.asked[-1]
@@ -225,6 +257,8 @@ def test_objects_are_written_once_over_https_only():
         "If-None-Match": "*",
         "x-amz-tagging": "lifetime=evidence",
     }
+    exchange.put_once("https://s3/y", b"b", content_type="t", lifetime="capsule")
+    assert store.asked[-1][1]["x-amz-tagging"] == "lifetime=capsule"
     assert not Exchange(Store(412), lambda s: None).put_once("https://s3/x", b"", content_type="t")
     with pytest.raises(ExchangeRefusedError, match="must be https"):
         exchange.get("http://somewhere/x")
