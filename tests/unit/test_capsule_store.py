@@ -2,13 +2,20 @@
 
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from connectors.protocol import ConnectorError, TransientError
 from engine.extract.capsule import CapsuleStream
-from engine.model.plan import Report
+from engine.extract.scanner import build_scanner
+from engine.model.plan import PlanItem, Report
 from engine.model.stream import StreamLabel
-from functions.adapters.object_store import ObjectConflictError
+from engine.model.workload import EvidenceSource, Workload
+from engine.rulebook.book import Rulebook
+from functions.adapters.keys import capsules_key, lifetime_tag, plan_key
+from functions.adapters.object_store import ObjectConflictError, ObjectStore
+from functions.adapters.settings import read_settings
 from functions.collect.capsules import (
     ATTEMPT_BYTES,
     ITEM_BYTES,
@@ -18,6 +25,9 @@ from functions.collect.capsules import (
     read_capsules,
     store_capsules,
 )
+from functions.collect.handover import HandOverTask, make_hand_over
+from functions.collect.running import CollectTask, Running
+from functions.scope.planning import RuleDigests, make_plan
 
 KIB = 1 << 10
 REPORT = Report(
@@ -108,3 +118,58 @@ def test_trouble_is_told_where_nothing_is_tried_again() -> None:
     fine: Any = Store()
     assert store_capsules(fine, "k", b"x", is_patient=True) is None
     assert fine.objects == {"k": b"x"}
+
+
+def test_a_stack_that_keeps_no_capsules_stores_and_asks_for_none() -> None:
+    item = PlanItem(
+        item_id="i-1", connector="static", shard="s", source="applog",
+        base_uri="s3://our-bucket/bundles/x/",
+        evidence=(EvidenceSource(path="a.log", source="applog"),),
+    )  # fmt: skip
+    workload = Workload(scheduler="slurm", job_id="1")
+    book = Rulebook("1", "sha256:e", "sha256:r", (), {}, (), ())
+    stored = {}
+    with mock_aws():
+        client = boto3.client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket="our-bucket")
+        client.put_object(Bucket="our-bucket", Key="bundles/x/a.log", Body=b"one\ntwo\n")
+        store = ObjectStore(client, "our-bucket")
+        plan = make_plan(workload, (), digests=RuleDigests.of(book))
+        store.put_once("p", plan.model_dump_json().encode(), content_type="application/json")
+        for generation, keeps in ((1, False), (2, True)):
+            task = CollectTask(
+                attempt_key="a/b/c/d/r0", generation=generation, collection=1, plan_key="p",
+                item=item,
+            )  # fmt: skip
+            sizes: list[int] = []
+            running = Running(
+                store, book, build_scanner(book), lambda: 0.0, keeps_capsules=keeps,
+                on_capsules=sizes.append,
+            )  # fmt: skip
+            assert running.run(task, seconds=9).report.lines == 2
+            keys = [key for key, _ in store.list_objects("a/b/c/d/r0/capsules/")]
+            stored[keeps] = (keys, sum(sizes) > 0)
+        handed = HandOverTask(**task.model_dump())
+        assert make_hand_over(handed, store, keeps_capsules=False).capsules is None
+        target = make_hand_over(handed, store).capsules
+    assert stored == {
+        False: ([], False),
+        True: (["a/b/c/d/r0/capsules/g0002-c1/i-1.jsonl.zst"], True),
+    }
+    assert target is not None
+    assert target.key == "a/b/c/d/r0/capsules/g0002-c1/i-1.jsonl.zst"
+
+
+def test_capsules_live_by_their_own_tag_and_plans_as_long_as_results() -> None:
+    key = capsules_key("a/b/c/d/r0", 1, 2, "i-1")
+    assert lifetime_tag(key) == "lifetime=capsule"
+    assert lifetime_tag(plan_key("a/b/c/d/r0", 1, 2)) == "lifetime=result"
+    assert lifetime_tag("a/b/c/d/r0/plans/g0001-c2/items.json") == "lifetime=evidence"
+    # A tenant may have any name, also that of a folder.
+    assert lifetime_tag("capsules/b/c/d/r0/verdicts/x.json") == "lifetime=result"
+
+
+def test_the_number_of_days_decides_whether_capsules_are_kept() -> None:
+    names = {"BUCKET_NAME": "b", "TABLE_NAME": "t", "TOPIC_ARN": "a"}
+    assert read_settings(names).capsule_days == 90
+    assert read_settings({**names, "CAPSULE_DAYS": "0"}).capsule_days == 0
