@@ -28,7 +28,7 @@ deployment: $(READY) ## sam build, sam deploy to an emulator on loopback, functi
 	@ROOTRANK_DEPLOY=1 ROOTRANK_REQUIRE_SYSTEM=1 $(BIN)/python -m pytest tests/infra
 
 bench-functions: $(READY) ## cold start and memory of each function as built (docs/functions.md)
-	@ROOTRANK_DEPLOY=1 ROOTRANK_REQUIRE_SYSTEM=1 $(BIN)/python -m pytest tests/infra/test_deployment.py
+	@ROOTRANK_DEPLOY=1 ROOTRANK_BENCH=1 ROOTRANK_REQUIRE_SYSTEM=1 $(BIN)/python -m pytest tests/infra/test_deployment.py
 	@cp build/functions.md docs/functions.md && cat docs/functions.md
 
 check: lint types test ## lint, types and tests

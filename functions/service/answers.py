@@ -21,7 +21,7 @@ from engine.model.vocabulary import (
 class Answer(BaseModel):
     """The base of every answer."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class Limits(Answer):

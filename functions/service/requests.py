@@ -29,7 +29,7 @@ _MAX_BASE64: Final = (MAX_INLINE_BYTES + 2) // 3 * 4
 class Request(BaseModel):
     """The base of every request body."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 Name = Annotated[

@@ -96,6 +96,12 @@ class LambdaProcess:
                 self._start()
             return self._call(payload, is_cold=is_cold)
 
+    def start(self) -> None:
+        """Start the process anew and wait until it asks for its first call."""
+        with self._lock:
+            self.stop()
+            self._start()
+
     def stop(self) -> None:
         """Kill the process and its side of the API."""
         if self._process is not None:
@@ -188,10 +194,11 @@ class LambdaProcess:
 def _cpu_milliseconds(pid: int) -> float:
     """Return what a process has used of a processor, user and system; 0 where it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        nanoseconds = [int((each / "schedstat").read_text().split()[0]) for each in threads]
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+    return sum(nanoseconds) / 1e6
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,5 +1,6 @@
 """The built artifact and the deployed stack, made once for all tests of this folder."""
 
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from deployed import (
     outputs,
     put,
     sam,
+    spec_of,
     until,
     upload,
     workload,
@@ -30,6 +32,15 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import artifact
 
 BUILT = ROOT / "build/sam"
+FUNCTIONS = (
+    "ApiFunction", "AttributeFunction", "CollectFunction", "ForwardFunction", "HandOverFunction",
+    "PublishFunction", "QueryFunction", "ScopeAdmitFunction", "ScopePlanFunction",
+)  # fmt: skip
+ACCESS = {
+    "iam": [{"principal": "arn:aws:iam::000000000000:role/reader", "tenant": "default",
+             "may": ["read"]}]
+}  # fmt: skip
+"""Who may ask the deployed service."""
 
 
 def _need(path: Path | str | None, what: str) -> str:
@@ -89,10 +100,14 @@ def deployed(
             "--config-file", str(ROOT / "samconfig.toml"), "--region", "us-east-1",
             # MiniStack has no alarms on metric math; cfn-lint and test_template.py look at ours.
             "--parameter-overrides", "Architecture=x86_64", "GraceSeconds=0", "Monitoring=none",
+            "WebView=iam", f"ServiceAccess='{json.dumps(ACCESS)}'",
             environment=environment,
         )  # fmt: skip
-        yield Deployed(server, outputs(server), built, python)
-        (ROOT / "build/functions.md").write_text(table(server.log, built))
+        deployed = Deployed(server, outputs(server), built, python)
+        yield deployed
+        if os.environ.get("ROOTRANK_BENCH"):
+            specs = [spec_of(deployed, name) for name in FUNCTIONS]
+            (ROOT / "build/functions.md").write_text(table(server.log, built, specs))
         told = sam(
             "delete",
             "--no-prompts",

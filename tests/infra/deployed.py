@@ -15,12 +15,16 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from rootrank.embedded.lambda_process import FunctionSpec
+
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / ".venv-ministack/bin/python"
 CLIENT = ROOT / "build/ric313"
 CORPUS = ROOT / "tests/corpus"
 STACK = "rootrank"
 REGION = "us-east-1"
+KEY = "default/default/slurm/410043/t1678044610"
+PLAN = f"{KEY}/plans/g0001-c1"
 
 
 @dataclass(frozen=True)
@@ -141,3 +145,34 @@ def ended(deployed: Any) -> list[dict[str, Any]]:
         stateMachineArn=deployed.outputs["StateMachineArn"]
     )["executions"]
     return [each for each in listed if each["status"] != "RUNNING"]
+
+
+def spec_of(deployed: Any, name: str, **more: Any) -> FunctionSpec:
+    """Return a deployed function, with its own settings, to be started here."""
+    functions = deployed.server.client("lambda").list_functions()["Functions"]
+    (found,) = [each for each in functions if f"-{name}" in each["FunctionName"]]
+    environment = {
+        **found["Environment"]["Variables"],
+        "AWS_ENDPOINT_URL": deployed.server.url,
+        **more.pop("environment", {}),
+    }
+    return FunctionSpec(
+        name=name, handler=found["Handler"], code=deployed.built / name,
+        packages=[deployed.layer], client=CLIENT, python=deployed.python, environment=environment,
+        **{"memory_mib": found["MemorySize"], "timeout_s": 120.0, **more},
+    )  # fmt: skip
+
+
+def stored(deployed: Any, key: str) -> Any:
+    body = deployed.server.client("s3").get_object(Bucket=deployed.outputs["BucketName"], Key=key)
+    return json.loads(body["Body"].read())
+
+
+def collect_task(deployed: Any, item_id: str, **changes: Any) -> dict[str, Any]:
+    """Return the input of a collector: an item of the plan under another id."""
+    items = stored(deployed, f"{PLAN}/items.json")
+    item = next(each for each in items if each["connector"] == "static")
+    return {
+        "attempt_key": KEY, "generation": 1, "collection": 1, "plan_key": f"{PLAN}/plan.json",
+        "item": {**item, "item_id": item_id, **changes},
+    }  # fmt: skip

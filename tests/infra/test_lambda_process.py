@@ -7,44 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deployed import CLIENT, upload, workload
+from deployed import KEY, collect_task, spec_of, stored, upload, workload
 
-from rootrank.embedded.lambda_process import FunctionSpec, LambdaProcess
+from rootrank.embedded.lambda_process import LambdaProcess
 
-KEY = "default/default/slurm/410043/t1678044610"
-PLAN = f"{KEY}/plans/g0001-c1"
 LINE = b"2023-03-06T03:00:%02dZ step %d loss 2.31 tokens/s 14021 all is well\n"
-
-
-def spec_of(deployed: Any, name: str, **more: Any) -> FunctionSpec:
-    """Return a deployed function, with its own settings, to be started here."""
-    functions = deployed.server.client("lambda").list_functions()["Functions"]
-    (found,) = [each for each in functions if f"-{name}" in each["FunctionName"]]
-    environment = {
-        **found["Environment"]["Variables"],
-        "AWS_ENDPOINT_URL": deployed.server.url,
-        **more.pop("environment", {}),
-    }
-    return FunctionSpec(
-        name=name, handler=found["Handler"], code=deployed.built / name,
-        packages=[deployed.layer], client=CLIENT, python=deployed.python, environment=environment,
-        **{"memory_mib": found["MemorySize"], "timeout_s": 120.0, **more},
-    )  # fmt: skip
-
-
-def stored(deployed: Any, key: str) -> Any:
-    body = deployed.server.client("s3").get_object(Bucket=deployed.outputs["BucketName"], Key=key)
-    return json.loads(body["Body"].read())
-
-
-def collect_task(deployed: Any, item_id: str, **changes: Any) -> dict[str, Any]:
-    """Return the input of a collector: an item of the plan under another id."""
-    items = stored(deployed, f"{PLAN}/items.json")
-    item = next(each for each in items if each["connector"] == "static")
-    return {
-        "attempt_key": KEY, "generation": 1, "collection": 1, "plan_key": f"{PLAN}/plan.json",
-        "item": {**item, "item_id": item_id, **changes},
-    }  # fmt: skip
 
 
 def receipt(deployed: Any, item_id: str) -> Any:
