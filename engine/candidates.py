@@ -72,6 +72,9 @@ class Candidates:
         self._bounds = bounds
         self._names = names
         self._first = frozenset(anchor.first_ranks)
+        self._has_limit = any(
+            e.meaning.tier == 0 and e.meaning.terminal == "timeout" for e in anchor.stops
+        )
         self.dropped: dict[int, str] = {}
         self.backed: set[str] = set()
 
@@ -109,7 +112,25 @@ class Candidates:
             return False
         if episode.seen_last + CAUSAL_WINDOW_US >= self._bounds.end:
             return False
-        return self._link(position) == 0
+        return self._link(position) == 0 and not self.may_hang_on(episode)
+
+    def may_hang_on(self, episode: Episode) -> bool:
+        """A device broke for good inside the attempt, and no dated step says that the job went on.
+
+        A hang on it lasts until a limit ends it, however long that takes.
+        """
+        meaning = episode.meaning
+        return (
+            self._claim.terminal == "timeout"
+            and meaning.role == "root"
+            and meaning.tier <= 1
+            and meaning.accuses
+            and episode.trust in ("node", "platform")
+            and episode.seen_first >= self._bounds.start
+            and episode.seen_last <= self._bounds.end
+            and self._progress.has_steps
+            and not self._progress.is_dated
+        )
 
     def _is_backed(self, position: int) -> bool:
         episode = self._graph.episodes[position]
@@ -180,7 +201,9 @@ class Candidates:
             if not may_precede(cause, episode) and not cause.is_lasting:
                 continue
             if cause.meaning.tier == 0 and (
-                self._anchor.is_above_stop(episode) or self.ended_steps(episode, cause)
+                self._anchor.is_above_stop(episode)
+                or self.ended_steps(episode, cause)
+                or self._is_at_odds(episode)
             ):
                 continue
             if cause.symptom == episode.symptom and not surely_earlier(cause, episode):
@@ -203,6 +226,13 @@ class Candidates:
             and episode.is_undated
             and self._progress.is_below(episode)
         )
+
+    def _is_at_odds(self, episode: Episode) -> bool:
+        """An error without a stamp in a job that ran into its limit without logging a step.
+
+        Whether the error or the stop came first is open.
+        """
+        return self._has_limit and episode.is_undated and not self._progress.has_steps
 
     def _is_aftermath(self, position: int, other: int) -> bool:
         """Whether a consequence that was there before is why this happened: no beginning then."""

@@ -28,6 +28,7 @@ from engine.terminal import Claim
 # Two faults in the same seconds on different nodes, one inside a machine and one outside of it.
 _TWIN_US = 10_000_000
 _TWIN_TIER = 4
+_HIDING_TIER = 5
 _INSIDE = frozenset({"gpu", "nvlink", "pcie"})
 # An error that explains nothing else may have been caught and passed by, so only one shortly
 # before counts.
@@ -95,11 +96,33 @@ class Decider:
     # --- choice -----------------------------------------------------------------------------
 
     def _choose(self, stops: list[Cause], faults: list[Cause]) -> list[Cause]:
+        above = faults
         for stop in stops:
-            faults = [fault for fault in faults if self._outranks(fault, stop)]
-        if faults:
-            return self._best(faults)
-        return self._best(stops) if stops else []
+            above = [fault for fault in above if self._outranks(fault, stop)]
+        if above:
+            return self._best(above)
+        if not stops:
+            return []
+        chosen = self._best(stops)
+        hidden = [fault for fault in faults if self._may_hide_behind(fault, chosen[0])]
+        return [*chosen[:1], *self._best(hidden)[:1]] if hidden else chosen
+
+    def _may_hide_behind(self, fault: Cause, stop: Cause) -> bool:
+        """Whether a time limit may have ended what a fault had stopped: nothing shows a step since.
+
+        Where steps carry no time the log's own order tells; a job that never logged one tells
+        nothing either.
+        """
+        if stop.head.meaning.terminal != "timeout" or self._progress.is_dated:
+            return False
+        head = fault.head
+        if fault.tier > _HIDING_TIER or fault.link < 1 or fault.domain == "unknown":
+            return False
+        if not may_precede(head, stop.head):
+            return False
+        if any(stands_above(line, head) for line in self._anchor.stop_lines):
+            return False
+        return not self._progress.has_steps or self._progress.is_below(head)
 
     def _hides_hang(self, stop: Cause) -> bool:
         """Whether the job had stopped on its own long before a limit or a person ended it."""
@@ -149,7 +172,7 @@ class Decider:
             exited = bool(self._anchor.first_ranks)
             if self._progress.stalled is True or exited:
                 return True
-            if self._candidates.ended_steps(head, end):
+            if self._candidates.ended_steps(head, end) or self._candidates.may_hang_on(head):
                 return True
             earlier = surely_before(head, end) or self._is_above(head, end)
             return not self._progress.has_steps and earlier
@@ -256,7 +279,7 @@ class Decider:
         domains = sorted({cause.domain for cause in chosen})
         head = chosen[0].head
         decision = Decision(
-            self._terminal(None if ambiguous else chosen[0]),
+            self._terminal(next((c for c in chosen if c.tier == 0 or not ambiguous), None)),
             self._manifestation(head),
             domains[0] if len(domains) == 1 else "unknown",
             AMBIGUOUS_CAUSES if ambiguous else chosen[0].symptom,

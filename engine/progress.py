@@ -98,8 +98,11 @@ def read_progress(case: Case, bounds: Bounds) -> Progress:
         usual = _usual_silence(case, gap)
         pause = max(MINUTE_US, period, usual // 2)
         least = min(STALL_MIN_US, STALL_MANY_STEPS * period) if period else STALL_MIN_US
-        stalled = gap > max(MINUTE_US, least, STALL_STEPS * period, usual)
-        proven = stalled and held_us is not None and gap > min(held_us, LONG_SILENCE_US)
+        enough = max(MINUTE_US, least, STALL_STEPS * period, usual)
+        stalled = gap > enough
+        is_shown = _output_after(case, latest) > enough
+        is_long = held_us is not None and gap > min(held_us, LONG_SILENCE_US)
+        proven = stalled and (is_shown or is_long)
     if not dated:
         earliest, latest = OPEN_PAST, OPEN_FUTURE
     return Progress(
@@ -132,6 +135,16 @@ def stall_episode(
     episode.onset_latest = progress.last_latest + progress.pause_us
     episode.count = 1
     return [episode]
+
+
+def _output_after(case: Case, last_step: int) -> int:
+    """How long ranks that had logged steps went on to write other lines: no buffer hides steps."""
+    written = [
+        or_past(stream.last.earliest_us) - last_step
+        for stream in case.streams
+        if "#rank=" in stream.stream and stream.last_step is not None
+    ]
+    return max(written, default=0)
 
 
 def _usual_silence(case: Case, gap: int) -> int:

@@ -18,6 +18,8 @@ _LOCATED = frozenset({"rank_never_entered", "rank_lagging"})
 # Accelerators whose devices hold several cores: a local rank is no device index there.
 _OWN_NUMBERING = frozenset({"gpu/neuron_hardware_error", "gpu/neuron_collective_hang"})
 _NOT_OWN = ("collective_failure", "rank_exit", "launcher_report", "store_error", "teardown")
+# One process prints an exception of its data loader twice: the worker's and its own.
+_ONE_RANK_SAYS = 2
 MAX_VICTIM_RANKS = 65_536
 _ROLE_ORDER: dict[str, int] = {"culprit": 0, "suspect": 1, "victim": 2, "observed": 3}
 
@@ -171,6 +173,9 @@ def _cast_speaker(
     accused = accused_nodes(cause, directory)
     if not spoken or not (cause.domain in _RANK_DOMAINS or accused):
         return
+    if cause.domain in _RANK_DOMAINS and sum(e.count for e in spoken) > _ONE_RANK_SAYS:
+        # Several ranks said it, whichever was seen to fail first.
+        return
     if cause.domain == "nvlink" or cause.head.meaning.rule in _OWN_NUMBERING:
         # Whoever dies first of a fault that several ranks share need not be where it is.
         return
@@ -263,8 +268,8 @@ def accused_nodes(cause: Cause, directory: Directory) -> set[str]:
 def _tells_of_others(cause: Cause, directory: Directory) -> bool:
     """Whether the ranks that printed an error of the program are merely where it was printed.
 
-    A report about a collective is one side's view of it. What most ranks say, but not all, is a
-    symmetrical error that some did not live to print.
+    A report about a collective is one side's view of it. What several ranks say, but not all, is
+    a symmetrical error that the others did not live to print.
     """
     ranks = {rank for episode in cause.episodes for rank in episode.subject.ranks}
     world = directory.world_size
@@ -275,7 +280,7 @@ def _tells_of_others(cause: Cause, directory: Directory) -> bool:
         return False
     if cause.head.has_tag("collective_failure"):
         return True
-    return 1 < len(ranks) < world < 2 * len(ranks)
+    return 1 < len(ranks) < world
 
 
 def _is_used_up(cause: Cause) -> bool:

@@ -29,8 +29,14 @@ CTIME: Final = re.compile(  # Mon Mar  6 20:00:14 2023, Sat Apr 29 06:00:58 UTC 
 DATED: Final = re.compile(r"([A-Z][a-z]{2}) {1,2}(\d\d?) (\d{4}) " + _CLOCK)  # fabric manager
 UPTIME: Final = re.compile(r"\[ {0,12}(\d{1,9})\.(\d{2,9})\]")  # [449001.120117], [  123.45][ T1]
 KMSG: Final = re.compile(r"\d{1,4},\d{1,12},(\d{1,18}),[^;\n]{0,40};")  # 4,1234,5678901,-;
+# dmesg --reltime: [Jan21 01:49] where the minute changes, [  +0.000012] since the line above
+MINUTE: Final = re.compile(r"([A-Z][a-z]{2})([ \d]\d) (\d\d):(\d\d)\]")
+SINCE: Final = re.compile(r"(?:<\d{1,3}>)?\[ {0,12}\+(\d{1,9})\.(\d{6})\]")
 EPOCH: Final = re.compile(r"(\d{10})(?:\.(\d{1,9}))?(\d{3}|\d{6}|\d{9})?(?=[\s:\]|,;]|$)")
 TIME_ONLY: Final = re.compile(_CLOCK + r"(?=[\s\]|,:]|$)")  # [15:57:44]
+LIBFABRIC: Final = re.compile(
+    r"libfabric:\d{1,9}:(\d{10}):"
+)  # libfabric:451707:1708520807::efa:cq:
 STOPPED_AT: Final = re.compile(r" AT (?=\d{4}-\d\d-\d\dT)")  # *** STEP ... CANCELLED AT 2025-...
 KERNEL_UPTIME: Final = re.compile(r"kernel: \[ {0,12}(\d{1,9})\.(\d{3,9})\]")
 # The row of the RPC that still waits in the driver's GSP history, ts_start without a ts_end:

@@ -19,6 +19,8 @@ from engine.extract.stamp_forms import (
     ISO,
     KERNEL_UPTIME,
     KMSG,
+    LIBFABRIC,
+    MINUTE,
     MONTH_DAY,
     MONTHS,
     SHORT,
@@ -35,6 +37,7 @@ from engine.model.stream import StreamLabel
 from engine.model.workload import Workload
 
 _SECOND: Final = 1_000_000
+MINUTE_US: Final = 60 * _SECOND
 _HEAD_CHARS: Final = 72  # how far behind the line start, or behind its prefix, a stamp may begin
 _NAIVE: Final = ("local", "yearless", "neighbour")
 _REMEMBERED: Final = 4096
@@ -89,6 +92,9 @@ class StampReader:
         if when is None and (match := STOPPED_AT.search(text)):
             iso = ISO.match(text, match.end())
             when = self._iso(iso) if iso else None
+        if when is None and "libfabric:" in text and (match := LIBFABRIC.search(text)):
+            us = int(match[1]) * _SECOND
+            when = When(us, us + _SECOND - 1, "stamp", self._clock)
         if when is not None and when.clock != "boot" and when.earliest_us is not None:
             self._seen_us = when.earliest_us
             self._note_naive(when)
@@ -227,6 +233,16 @@ class StampReader:
         if year:
             return self._stamp(int(year), month, int(day), clock, None)
         return self._yearless(month, int(day), clock)
+
+    def _minute(self, match: re.Match[str]) -> When | None:
+        name, day, hour, minute = match.groups()
+        month = MONTHS.get(name)
+        if month is None or not self._syslog:
+            return None
+        when = self._yearless(month, int(day), [hour, minute, "00", ""])
+        if when is None or when.earliest_us is None:
+            return None
+        return replace(when, latest_us=when.earliest_us + MINUTE_US - 1)
 
     def _ctime(self, match: re.Match[str]) -> When | None:
         name, day, *clock, zone_text, year = match.groups()
@@ -384,6 +400,7 @@ class StampReader:
         (SYSLOG, _syslog_form),
         (DATED, _dated),
         (CTIME, _ctime),
+        (MINUTE, _minute),
     )
     _LOOSE: Final[tuple[tuple[re.Pattern[str], Callable[..., When | None]], ...]] = (
         (ISO, _iso),

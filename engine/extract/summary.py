@@ -190,14 +190,19 @@ class Summariser:
         is_sure = offsets and (not self._sampled or max(offsets) >= size - TAIL_BYTES)
         whole.step_offset = max(offsets) if is_sure else None
         ranks = tuple(self._label.ranks) or tuple(named)
-        summaries = [build(self._label.uri, whole, ranks, self._largest_gap())]
+        summaries = [build(self._label.uri, whole, ranks, self._largest_gap(whole.step_when))]
         if own is None or named not in ([], [own]):
             uri = self._label.uri
             summaries += [build(f"{uri}#rank={r}", self._parts[r], (r,), None) for r in named]
         return summaries
 
-    def _largest_gap(self) -> int | None:
-        gaps = [_gap(sorted(stamps)) for stamps in self._stamps.values()]
+    def _largest_gap(self, last_step: When | None) -> int | None:
+        """Up to the last step, where there was one: pauses that the job came back from."""
+        until = None if last_step is None else last_step.earliest_us
+        gaps = [
+            _gap(sorted(us for us in stamps if until is None or us <= until))
+            for stamps in self._stamps.values()
+        ]
         return max((gap for gap in gaps if gap is not None), default=None)
 
 

@@ -1,6 +1,7 @@
 """The lines round a hit, one identity at a time."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from engine.extract.demux import Demultiplexer, Identity
@@ -11,6 +12,7 @@ from engine.extract.segment import (
     line_before,
     line_before_like,
 )
+from engine.extract.stamp_forms import SINCE
 from engine.extract.stamps import StampReader
 from engine.model.observation import When
 
@@ -89,6 +91,8 @@ class Window:
 
     def between(self, line: Line, whose: Identity) -> When:
         """The interval between the stamped lines before and after, on the same identity."""
+        if (when := self._since_line_above(line, whose)) is not None:
+            return when
         before = after = None
         for place, body in self.backward(line, whose, lines=4000):
             before = self.stamps.read(place.text, len(place.text) - len(body))
@@ -99,6 +103,26 @@ class Window:
             if after is not None:
                 break
         return self._interval(before, after)
+
+    def _since_line_above(self, line: Line, whose: Identity) -> When | None:
+        """The time of a line that says how long after the line above it came."""
+        match = SINCE.match(line.text)
+        passed = 0
+        lines = self.backward(line, whose, lines=4000)
+        while match is not None:
+            passed += int(match[1]) * 1_000_000 + int(match[2])
+            above = next(lines, None)
+            if above is None:
+                return None
+            text = above[0].text
+            match = SINCE.match(text)
+            if match is None and (when := self.stamps.read(text)) is not None:
+                if when.earliest_us is None or when.latest_us is None:
+                    return None
+                return replace(
+                    when, earliest_us=when.earliest_us + passed, latest_us=when.latest_us + passed
+                )
+        return None
 
     def _interval(self, before: When | None, after: When | None) -> When:
         attempt = self.stamps.attempt

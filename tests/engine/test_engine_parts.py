@@ -32,6 +32,24 @@ def test_several_ranks_with_the_same_device_error_are_not_on_the_lost_device():
     assert culprits(attribute(case(lost, ranks[1]), book())) == (["node-002"], [3])
 
 
+RAISED = meaning("raised", "application", "root", 3, entity="rank")
+
+
+def test_an_error_of_the_program_on_several_ranks_accuses_none_unless_all_print_it():
+    told = [seen("raised", 50, node="node-001", rank=r, line=r + 1) for r in range(4)]
+    for shown, named in ((1, [0]), (2, []), (3, []), (4, [0, 1, 2, 3])):
+        verdict = attribute(case(*told[:shown]), book(RAISED))
+        assert (shown, culprits(verdict)) == (shown, ([], named))
+
+
+def test_a_line_without_a_rank_that_came_more_than_twice_is_not_the_first_failed_ranks():
+    report = seen("first_failure", 51, rank=2, fields={"exit_code": "1", "first": "true"}, line=9)
+    for count, named in ((1, [2]), (2, [2]), (3, [])):
+        line = seen("raised", 50, count=count)
+        verdict = attribute(case(line, report), book(RAISED))
+        assert (count, culprits(verdict)) == (count, ([], named))
+
+
 def test_a_rank_placed_by_the_order_of_the_nodes_is_not_named():
     slow = seen("slow_gpu", 10, source="metrics", node="node-002", gpu_index=1)
     known = seen("rank_place", 1, node="node-001", rank=0)

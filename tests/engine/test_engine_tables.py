@@ -182,3 +182,11 @@ def test_a_pause_that_the_job_came_back_from_is_its_usual_silence():
 def test_steps_that_end_an_hour_before_the_job_are_a_stall():
     found = case(streams=(stream("a.log", step=5000, step_at=5),))
     assert read_progress(found, bounds_of(found)).stalled is True
+
+
+def test_lines_that_a_rank_wrote_after_its_last_step_prove_that_no_buffer_hides_more():
+    for last, proven in ((30, False), (58, True)):
+        silent = stream("a.log#rank=0", step=5000, step_at=30, last=last, ranks=(0,))
+        object.__setattr__(silent, "bytes", 0)
+        found = case(streams=(silent,))
+        assert read_progress(found, bounds_of(found)).is_stall_proven is proven

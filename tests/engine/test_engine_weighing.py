@@ -24,6 +24,12 @@ def steps(last: float = 0, *, stalled: bool | None = None, proven: bool = False)
     return Progress(9, at(last), at(last), True, True, stalled, None, True, proven)
 
 
+def undated_steps(line: int) -> Progress:
+    """Steps without a time, the last of them on a line of `a.log` (a hundred bytes each)."""
+    ends = {"a.log": line * 100}
+    return Progress(9, OPEN_PAST, OPEN_FUTURE, False, True, None, None, has_output=True, ends=ends)
+
+
 def ep(
     symptom: str, minute: float | None = 30, *, domain: str = "gpu", role: str = "root",
     tier: int = 2, trust: str = "node", line: int | None = None, until: float | None = None,
@@ -157,11 +163,43 @@ def ambiguous(minute: float | None = 50, **more: Any) -> Episode:
 def test_an_ambiguous_error_is_what_a_stop_looks_like_unless_the_job_had_stalled_before():
     end = stop("timeout")
     error = ambiguous()
-    assert symptoms(decided(error, end, state="timeout", first=(1,))) == [end.symptom]
+    going = steps(59)
+    assert symptoms(decided(error, end, state="timeout", progress=going)) == [end.symptom]
     halted = steps(10, stalled=True)
     assert symptoms(decided(error, end, state="timeout", progress=halted)) == ["unclear"]
     undated = ambiguous(None)
     assert symptoms(decided(undated, end, state="timeout", progress=halted)) == [end.symptom]
+
+
+def test_where_no_step_was_ever_seen_an_error_and_the_limit_are_rivals():
+    end = stop("timeout")
+    decision = decided(ambiguous(), end, state="timeout", first=(1,))
+    assert symptoms(decision) == sorted([end.symptom, "unclear"])
+    assert (decision.terminal, decision.is_ambiguous) == ("timeout", True)
+    other = ep("stopped", 50, role="ambiguous", tier=4, trust="workload", rank=1, domain="unknown")
+    assert symptoms(decided(other, end, state="timeout")) == [end.symptom]
+
+
+def test_where_steps_carry_no_time_an_error_below_the_last_one_is_the_limits_rival():
+    end = stop("timeout")
+    undated = undated_steps(50)
+    below = ep("unclear", None, role="ambiguous", tier=4, trust="workload", domain="network",
+               rank=1, line=99)  # fmt: skip
+    above = ep("unclear", None, role="ambiguous", tier=4, trust="workload", domain="network",
+               rank=1, line=10)  # fmt: skip
+    assert symptoms(decided(below, end, state="timeout", progress=undated)) == sorted(
+        [end.symptom, "unclear"]
+    )
+    assert symptoms(decided(above, end, state="timeout", progress=undated)) == [end.symptom]
+
+
+def test_a_device_that_broke_for_good_is_why_a_job_without_dated_steps_ran_into_its_limit():
+    end = stop("timeout", 600)
+    lost = ep("hot", 50, role="root", tier=1, trust="node", node="n1")
+    undated = undated_steps(50)
+    assert symptoms(decided(lost, end, state="timeout", progress=undated)) == ["hot"]
+    dated = steps(599)
+    assert symptoms(decided(lost, end, state="timeout", progress=dated)) == [end.symptom]
 
 
 def test_an_unlinked_device_fault_is_as_weak_before_a_limit_as_an_ambiguous_error():

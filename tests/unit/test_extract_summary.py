@@ -20,6 +20,13 @@ def test_first_last_text_and_the_largest_gap_are_told() -> None:
     assert told.flags == ()
 
 
+def test_the_largest_gap_is_one_that_the_job_came_back_from() -> None:
+    told = summaries(
+        "2025-06-26 06:00:00 step 1\n2025-06-26 06:05:00 step 2\n2025-06-26 07:05:00 waiting\n"
+    )["job.log"]
+    assert told.largest_gap_us == 300_000_000
+
+
 @pytest.mark.parametrize(
     ("lines", "first", "last"),
     [

@@ -54,6 +54,8 @@ def told(when: When | None) -> tuple[str, str, str] | None:
          "yearless"),
         ("[Mon Mar  6 20:00:14 2023] x", "2023-03-06T20:00:14Z", "2023-03-06T20:00:14.999999Z",
          "local"),
+        ("libfabric:4517:1678100000::efa:cq:f():737<warn> err: 5", "2023-03-06T10:53:20Z",
+         "2023-03-06T10:53:20.999999Z", "stamp"),
         ("1678100000 x", "2023-03-06T10:53:20Z", "2023-03-06T10:53:20.999999Z", "stamp"),
         ("1678100000123 x", "2023-03-06T10:53:20.123Z", "2023-03-06T10:53:20.123999Z", "stamp"),
         ("1678100000123456 x", "2023-03-06T10:53:20.123456Z", "2023-03-06T10:53:20.123456Z",
@@ -226,3 +228,35 @@ def test_a_stamp_between_two_prefixes_dates_the_line() -> None:
     assert told(found[3].when) == (
         "2025-06-26T06:00:03.000001Z", "2025-06-26T06:00:03.000001Z", "local",
     )  # fmt: skip
+
+
+RELTIME = """\
+[Mar 6 11:12] nvidia-modeset: loading
+[Mar 6 20:49] pcieport 0000:00:03.0: something
+[  +0.000012] pcieport 0000:00:03.0: a line more
+[  +1.500000] invoked oom-killer
+[Mar 6 21:12] systemd: later
+"""
+
+
+def test_a_kernel_line_that_tells_the_time_since_the_line_above_is_dated_by_the_last_minute() -> (
+    None
+):
+    (found,) = extract(RELTIME, label("syslog"), workload=workload()).observations
+    assert told(found.when) == (
+        "2023-03-06T20:49:01.500012Z", "2023-03-06T20:50:01.500011Z", "yearless",
+    )  # fmt: skip
+
+
+def test_a_minute_alone_is_a_stamp_of_the_kernels_log_only() -> None:
+    assert told(stamps("syslog").read("[Mar 6 20:49] x")) == (
+        "2023-03-06T20:49:00Z", "2023-03-06T20:49:59.999999Z", "yearless",
+    )  # fmt: skip
+    assert stamps("applog").read("[Mar 6 20:49] x") is None
+
+
+def test_time_since_a_line_without_a_time_is_none() -> None:
+    (found,) = extract(
+        "x\n[  +1.500000] invoked oom-killer\n", label("syslog"), workload=workload()
+    ).observations
+    assert found.when.basis == "attempt"
