@@ -109,7 +109,11 @@ def _prune(packages: Path) -> None:
 
 
 def _compile(packages: Path) -> None:
-    """Add bytecode: /opt is read-only, so a function would compile its packages at every start."""
+    """Add bytecode: /opt is read-only, so a function would compile its packages at every start.
+
+    Our own code has none: it is 1.3 MB zipped, more than the artifact may have, and would spare
+    admission 60 ms of 400 and the others up to 150 (measured).
+    """
     python = lambda_python()
     if python is None:
         print(
