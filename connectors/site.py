@@ -4,13 +4,20 @@ Secrets are never in the file: a token is read from a file or an environment var
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from connectors.endpoint import HttpEndpoint, Secret
 from connectors.protocol import ConnectorError
@@ -28,6 +35,7 @@ from connectors.telemetry.settings import (
 from engine.model.contract import StrictDocument
 from engine.model.plan import Budget
 from engine.model.vocabulary import Runner
+from engine.model.workload import as_list, nodes_of
 
 VERSION: Final = 1
 NO_OVERRIDES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -100,6 +108,18 @@ class AtOnce(StrictDocument):
     pod_logs: _Limit = None
 
 
+class Switch(StrictDocument):
+    """A switch and the nodes below it, as host lists: jobs with failed nodes below one share it."""
+
+    name: str = Field(min_length=1, max_length=128)
+    nodes: Annotated[tuple[str, ...], BeforeValidator(as_list)] = Field(min_length=1)
+
+    @field_validator("nodes")
+    @classmethod
+    def _spelled_out(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return nodes_of(value)
+
+
 class Cluster(StrictDocument):
     """One cluster under the name that its events carry.
 
@@ -116,6 +136,7 @@ class Cluster(StrictDocument):
     loki: LokiSource | None = None
     cloudwatch: CloudWatchSource | None = None
     pod_logs: PodLogs | None = None
+    switches: tuple[Switch, ...] = ()
     budget: Budget = Budget()
     tenant: str | None = Field(default=None, min_length=1, max_length=128)
     grace_seconds: int | None = Field(default=None, ge=0, le=3600)
@@ -130,7 +151,16 @@ class Cluster(StrictDocument):
             raise ValueError("two entries of files share one name")
         if self.pod_logs is not None and self.kubernetes is None:
             raise ValueError("pod_logs are read through kubernetes, which is not given")
+        switches = [each.name for each in self.switches]
+        if len(set(switches)) < len(switches):
+            raise ValueError("a switch is named twice")
         return self
+
+    def above(self, nodes: Iterable[str]) -> dict[str, list[str]]:
+        """Return the switches above any of the nodes, each with those of them below it, sorted."""
+        wanted = set(nodes)
+        found = {each.name: sorted(wanted.intersection(each.nodes)) for each in self.switches}
+        return {name: below for name, below in found.items() if below}
 
 
 class Tenant(StrictDocument):
@@ -220,8 +250,8 @@ def _problems(error: ValidationError, placed: Placed, shown: str) -> Iterator[st
 
 
 _MODELS: tuple[type[BaseModel], ...] = (
-    Secret, HttpEndpoint, SlurmCommands, SlurmRest, KubernetesApi, InCluster, Kubeconfig, Cluster,
-    AtOnce, Tenant, Site, Budget, *MODELS,
+    Secret, HttpEndpoint, SlurmCommands, SlurmRest, KubernetesApi, InCluster, Kubeconfig, Switch,
+    Cluster, AtOnce, Tenant, Site, Budget, *MODELS,
 )  # fmt: skip
 _KNOWN = sorted({field for model in _MODELS for field in model.model_fields})
 _KINDS = frozenset({"commands", "rest", "api", "in_cluster", "kubeconfig"})

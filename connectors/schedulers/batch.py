@@ -25,7 +25,7 @@ from connectors.schedulers.scoped import (
     first_problem,
 )
 from engine.model.event import BusEvent
-from engine.model.workload import Workload
+from engine.model.workload import Workload, image_mark
 
 FORMS = (
     ("aws.batch", "Batch Job State Change"),
@@ -63,6 +63,7 @@ def parse(event: BusEvent) -> ScopedEvent:
         "start": epoch_ms_text(last.get("startedAt") or detail.get("startedAt")),
         "end": epoch_ms_text(last.get("stoppedAt") or detail.get("stoppedAt")),
         "time_limit": str(limit) if isinstance(limit, int) else None,
+        "image": _image(last, detail),
         "nodes": (node,) if isinstance(node, str) and node else (),
     }
     training_job = _training_job(last, detail)
@@ -151,6 +152,13 @@ def _exit(last: Mapping[str, Any], detail: Mapping[str, Any]) -> str | None:
         value = container.get("exitCode")
         if isinstance(value, int):
             return str(value)
+    return None
+
+
+def _image(last: Mapping[str, Any], detail: Mapping[str, Any]) -> str | None:
+    for container in (_dict(last.get("container")), _dict(detail.get("container"))):
+        if image := container.get("image"):
+            return image_mark(image)
     return None
 
 

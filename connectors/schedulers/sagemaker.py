@@ -18,7 +18,7 @@ from connectors.schedulers.scoped import (
     first_problem,
 )
 from engine.model.event import BusEvent
-from engine.model.workload import Workload
+from engine.model.workload import Workload, image_mark
 
 FORMS = (("aws.sagemaker", "SageMaker Training Job State Change"),)
 _TERMINAL = ("Completed", "Failed", "Stopped")
@@ -50,6 +50,7 @@ def parse(event: BusEvent) -> ScopedEvent:
         "start": epoch_ms_text(detail.get("TrainingStartTime") or detail.get("CreationTime")),
         "end": epoch_ms_text(detail.get("TrainingEndTime") or detail.get("LastModifiedTime")),
         "time_limit": str(limit) if isinstance(limit, int) else None,
+        "image": image_mark(_dict(detail.get("AlgorithmSpecification")).get("TrainingImage")),
         "nodes": _hosts(_dict(detail.get("ResourceConfig")).get("InstanceCount")),
     }
     try:

@@ -242,6 +242,18 @@ class HistoryEntry(Document):
     shared: tuple[str, ...] = ()
 
 
+class PastVerdict(HistoryEntry):
+    """A verdict as it is given to the engine, which weighs what both attempts have in common.
+
+    `shared` and `named` hold nodes by their names, other things by kind and name (`switch leaf-01`,
+    `filesystem scratch`, `image repo/train@sha256:...`). `named` are the switches and file systems
+    that its cause names, `below` this attempt's nodes below each shared switch.
+    """
+
+    named: tuple[str, ...] = ()
+    below: dict[str, tuple[str, ...]] = Field(default={})
+
+
 class History(Document):
     """Verdicts given as evidence, and the incident that several attempts share."""
 

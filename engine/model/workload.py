@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from engine.model.canonical import short_id
 from engine.model.contract import Document
 from engine.model.hostlist import expand_hostlist
 from engine.model.moment import parse_rfc3339, zone
@@ -13,6 +14,8 @@ from engine.model.vocabulary import Source
 
 _SLURM_LIMIT = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)$")
 MAX_NODES: Final = 100_000
+MAX_IMAGE: Final = 512
+"""Characters of an image's name, or of what stands for it (`image_mark`)."""
 MAX_RANKS: Final = 1_000_000
 """More is a slip of the pen: no machine is as large, and the engine counts each rank once."""
 _DAYS_HOURS = re.compile(r"^(\d+)-(\d+)$")
@@ -30,6 +33,24 @@ def _as_text(value: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(_as_text)]
+
+
+def nodes_of(listed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names that host lists stand for; raises `ValueError` for too many."""
+    names: list[str] = []
+    for item in listed:
+        names += expand_hostlist(item) if "[" in item else [item]
+        if len(names) > MAX_NODES:
+            raise ValueError(f"more than {MAX_NODES} nodes")
+    return tuple(names)
+
+
+def image_mark(image: Any) -> str | None:
+    """Return what tells whether two jobs ran one image, and not its name; None where there is none.
+
+    An image's name is its owner's; it is compared and never shown.
+    """
+    return short_id("img", image) if isinstance(image, str) and image else None
 
 
 def parse_time_limit(value: str | int | None) -> int | None:
@@ -80,6 +101,7 @@ class Workload(Document):
     start: datetime | None = None
     end: datetime | None = None
     time_limit: Text | None = None
+    image: Annotated[Text, Field(max_length=MAX_IMAGE)] | None = None
     nodes: tuple[str, ...] = ()
     world_size: int | None = Field(default=None, ge=0, le=MAX_RANKS)
     ranks: tuple[RankPlacement, ...] = ()
@@ -117,12 +139,7 @@ class Workload(Document):
     @classmethod
     def _one_name_each(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         """Spell host lists out: `node-[001-002]` is two nodes, and a count of one would lie."""
-        names: list[str] = []
-        for item in value:
-            names += expand_hostlist(item) if "[" in item else [item]
-            if len(names) > MAX_NODES:
-                raise ValueError(f"more than {MAX_NODES} nodes")
-        return tuple(names)
+        return nodes_of(value)
 
     @property
     def time_limit_s(self) -> int | None:

@@ -15,7 +15,7 @@ from engine.case import Case
 from engine.model.canonical import digest_bytes
 from engine.model.observation import Observation, Sharing, StreamSummary, decode
 from engine.model.plan import Manifest, ManifestEntry, Plan, PlanItem, Report
-from engine.model.verdict import HistoryEntry
+from engine.model.verdict import PastVerdict
 from engine.rulebook.book import Rulebook
 from functions.adapters.keys import collected_prefix, report_key
 from functions.adapters.metering import Meter
@@ -85,7 +85,9 @@ class Gathered:
             streams=self.streams,
             reports=self.reports,
             windows=windows,
-            history=tuple(HistoryEntry.model_validate(each) for each in first.history),
+            history=tuple(
+                PastVerdict.model_validate(each) for plan in self.plans for each in plan.history
+            ),
             losses=tuple(losses),
             still_running=workload.end is None
             and (state.startswith(_RUNNING) or (not state and detection_signal is not None)),

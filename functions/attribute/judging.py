@@ -85,6 +85,7 @@ class _Basis:
 
     evidence_digest: str
     cost: Spent
+    image: str | None
     grace_seconds: int | None
     deadline_at: str | None
 
@@ -131,6 +132,7 @@ class Judging:
         basis = _Basis(
             evidence_digest,
             self._cost(gathered, scope),
+            plans[0].workload.image,
             plans[0].grace_seconds,
             plans[0].deadline_at,
         )
@@ -259,6 +261,7 @@ class Judging:
                 held,
                 document=document,
                 where=where,
+                image=using.image,
                 order={"generation": task.generation, "collection": task.collection},
                 expires_at=expires_at,
             )
@@ -292,10 +295,11 @@ def revision_items(
     where: str,
     order: dict[str, int],
     expires_at: int,
+    image: str | None = None,
 ) -> RevisionItems:
     """Return what the transaction writes for one revision."""
     parts = part_items(envelope)
-    item = table_item(envelope, verdict_key=document, envelope_key=where)
+    item = table_item(envelope, verdict_key=document, envelope_key=where, image=image)
     item |= index_keys(envelope) | order
     item |= {"expires_at": expires_at, "indexed_parts": sorted(parts)}
     item |= automation(envelope.verdict, held)

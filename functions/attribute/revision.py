@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from engine.history import shared_things
 from engine.model.canonical import canonical_json, short_id
 from engine.model.envelope import Envelope
 from engine.model.verdict import Action, AffectedEntity, AffectedNode, Verdict
@@ -18,6 +19,7 @@ _COMPARED: Final = (
 )  # fmt: skip
 _INDEXED_NODES: Final = 64
 _INDEXED_GPU_NAMES: Final = 24
+_NAMED_THINGS: Final = 32
 _NAME_CHARACTERS: Final = 128
 _ROLE_ORDER: Final[dict[EntityRole, int]] = {
     "culprit": 0, "suspect": 1, "victim": 2, "observed": 3,
@@ -31,8 +33,13 @@ def changed_fields(before: Verdict | None, after: Verdict) -> tuple[str, ...]:
     return tuple(name for name in _COMPARED if getattr(before, name) != getattr(after, name))
 
 
-def table_item(envelope: Envelope, *, verdict_key: str, envelope_key: str) -> dict[str, Any]:
-    """Return the light item: scalars, causes, culprits, actions and where the document is."""
+def table_item(
+    envelope: Envelope, *, verdict_key: str, envelope_key: str, image: str | None = None
+) -> dict[str, Any]:
+    """Return the light item: scalars, causes, culprits, actions and where the document is.
+
+    `image` and `named` are what later attempts compare with theirs (`functions.scope.past`).
+    """
     verdict = envelope.verdict
     workload = verdict.workload
     item: dict[str, Any] = {
@@ -61,12 +68,24 @@ def table_item(envelope: Envelope, *, verdict_key: str, envelope_key: str) -> di
         "root_causes": [_cause(each) for each in verdict.model_dump(mode="json")["root_causes"]],
         "culprits": [each.node for each in verdict.affected_nodes if each.role == "culprit"],
         "suspects": [each.node for each in verdict.affected_nodes if each.role == "suspect"],
+        "image": image,
+        "named": list(named_things(verdict)) or None,
         "actions": [each.model_dump(mode="json") for each in verdict.actions],
         "would_change": [each.model_dump(mode="json") for each in verdict.quality.would_change],
         "rules_version": verdict.rules.version,
         "usd_estimate": envelope.cost.usd_estimate,
     }
     return _within(item, ITEM_BYTES, ("would_change", "actions", "suspects", "root_causes"))
+
+
+def named_things(verdict: Verdict) -> tuple[str, ...]:
+    """Return the switches and file systems that a verdict's cause names and jobs can share."""
+    ids: dict[str, set[str]] = {"switch": set(), "filesystem": set()}
+    for each in verdict.affected_entities:
+        if each.kind in ids and each.role in ("culprit", "suspect"):
+            ids[each.kind].add(each.id)
+    found = shared_things(verdict.domain, verdict.failure_class, ids["switch"], ids["filesystem"])
+    return tuple(sorted(found)[:_NAMED_THINGS])
 
 
 def index_keys(envelope: Envelope) -> dict[str, str]:

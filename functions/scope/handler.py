@@ -1,6 +1,6 @@
 """Lambda entry point of scope's second half: plan, the workflow's first state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -51,7 +51,9 @@ def plan(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         partial(_site_items, book),
         _ask_scheduler,
         mask=_masked,
-        past=Past(ResultsQuery(services.table.client, services.table.name), services.store).of,
+        past=Past(
+            ResultsQuery(services.table.client, services.table.name), services.store, _switches
+        ),
         terms=_terms,
         meter=meter.read,
     )
@@ -107,6 +109,16 @@ def _masked(workload: Workload) -> Workload:
         return masked(workload, site_redactor())
     except SiteError:
         return workload.model_copy(update={"name": None, "user": None})
+
+
+def _switches(workload: Workload, nodes: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Return the site's switches above the nodes; none where the site file cannot be used."""
+    try:
+        site = configured_site()
+    except SiteError:
+        return {}
+    cluster = None if site is None else site.cluster(workload.cluster)
+    return {} if cluster is None else cluster.above(nodes)
 
 
 def _terms(workload: Workload) -> Terms:

@@ -15,7 +15,7 @@ from engine.model.contract import Document
 from engine.model.evidence_request import EvidenceRequest
 from engine.model.moment import rfc3339, to_us
 from engine.model.plan import MAX_ITEMS, Plan, PlanItem
-from engine.model.verdict import HistoryEntry
+from engine.model.verdict import PastVerdict
 from engine.model.workload import EvidenceSource, Workload
 from functions.adapters.keys import collected_prefix, items_key, plan_key
 from functions.adapters.metering import Meter
@@ -32,6 +32,7 @@ from functions.scope.affordable import USD_PER_GB, Affordable, afford, limited
 from functions.scope.claiming import Claims
 from functions.scope.context import context_items, read_context
 from functions.scope.going_on import Left, go_on
+from functions.scope.past import Past
 from functions.scope.planning import RuleDigests, make_plan
 from functions.scope.terms import Terms
 
@@ -97,7 +98,7 @@ class Scoping:
     site_items: SiteItems = no_site
     ask_scheduler: Callable[[Workload], Workload] = lambda workload: workload
     mask: Callable[[Workload], Workload] = lambda workload: workload
-    past: Callable[[str, Workload], Sequence[HistoryEntry]] = lambda _key, _workload: ()
+    past: Past | None = None
     terms: Callable[[Workload], Terms] = lambda _workload: Terms()
     meter: Callable[[], Meter] = Meter
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -188,7 +189,7 @@ class Scoping:
     ) -> dict[str, Any]:
         """Return what the plan carries beside its items; nothing where nothing was given."""
         given: dict[str, Any] = {}
-        if not earlier and (past := self.past(key, workload)):
+        if past := self._history(key, workload, earlier):
             given["history"] = tuple(each.model_dump(mode="json") for each in past)
         if terms.grace_seconds is not None:
             given["grace_seconds"] = terms.grace_seconds
@@ -198,6 +199,21 @@ class Scoping:
             until = self.now() + timedelta(seconds=terms.deadline_seconds)
             given["deadline_at"] = rfc3339(to_us(until))
         return given
+
+    def _history(
+        self, key: str, workload: Workload, earlier: Sequence[Plan]
+    ) -> Sequence[PastVerdict]:
+        """Return the snapshot of the first collection, and what a later one adds to it."""
+        if self.past is None:
+            return ()
+        if not earlier:
+            return self.past.of(key, workload)
+        current = self.table.get(key, CURRENT)
+        if current is None:
+            return ()
+        known = [each for plan in earlier for each in plan.history]
+        cause = (current["domain"], current["failure_class"])
+        return self.past.since(key, workload, known=known, cause=cause)
 
     def _bundle(self, scope: Scope) -> tuple[LoadedBundle | None, tuple[str, ...]]:
         if scope.bundle_uri is None:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from connectors.schedulers.kubernetes_objects import as_map, items_of, name_of, slim
 from connectors.schedulers.kubernetes_placement import Placement
+from engine.model.workload import image_mark
 
 MAX_PODS_TOLD: Final = 64
 """So many pods' objects go into an event, the failed ones first; placement names all."""
@@ -27,6 +28,7 @@ def make_detail(
     ranks = placement.ranks(has_master=has_master(item))
     known = {
         **workload,
+        "image": image_of(placement),
         "nodes": nodes,
         "ranks": [{"rank": ranks[pod], "node": placement.nodes[pod]} for pod in ordered
                   if pod in ranks],
@@ -51,6 +53,16 @@ def has_master(item: Mapping[str, Any]) -> bool | None:
     """Return whether a PyTorchJob has a master beside its workers; None for what does not say."""
     specs = as_map(as_map(item.get("spec")).get("pytorchReplicaSpecs"))
     return any(str(name).lower() == "master" for name in specs) if specs else None
+
+
+def image_of(placement: Placement) -> str | None:
+    """Return the mark of the image that every pod's first container runs; None if they differ."""
+    found = set()
+    for pod in placement.pods.values():
+        statuses = items_of(as_map(pod.get("status")).get("containerStatuses"))
+        if statuses:
+            found.add(image_mark(statuses[0].get("image")))
+    return found.pop() if len(found) == 1 else None
 
 
 def terminations(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
