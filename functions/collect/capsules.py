@@ -23,6 +23,7 @@ ATTEMPT_BYTES: Final = 64 << 20
 ITEM_BYTES: Final = 8 << 20
 _UNKNOWN: Final = 8
 """An item that does not say how many streams it has spends an eighth of what is left on each."""
+_SUMMARY_BYTES: Final = 500
 _INFLATED_BYTES: Final = 256 << 20
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(CapsuleStream)
@@ -53,6 +54,14 @@ class CapsulePacker:
         self._taken += 1
         if stream is not None:
             self._left -= min(stream.size, self._left)
+            ranks = len(stream.summaries) * _SUMMARY_BYTES
+            if ranks > self._left:
+                # Of each rank of a huge merged log; the first is the stream's own.
+                stream = msgspec.structs.replace(
+                    stream, summaries=stream.summaries[:1], is_whole=False
+                )
+                ranks = 0
+            self._left -= ranks
             self._pieces.append(self._compressor.compress(_encoder.encode(stream) + b"\n"))
 
     def body(self, report: Report) -> bytes:

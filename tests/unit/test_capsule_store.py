@@ -5,10 +5,12 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from msgspec.structs import replace
 
 from connectors.protocol import ConnectorError, TransientError
 from engine.extract.capsule import CapsuleStream
 from engine.extract.scanner import build_scanner
+from engine.model.observation import StreamSummary, When
 from engine.model.plan import PlanItem, Report
 from engine.model.stream import StreamLabel
 from engine.model.workload import EvidenceSource, Workload
@@ -75,6 +77,17 @@ def test_an_item_of_unknown_size_leaves_something_for_later_streams() -> None:
     for _ in range(50):
         packer.take(stream(packer.share()) if packer.share() > 24 else None)
     assert 0 <= packer.share() < 4 * KIB
+
+
+def test_summaries_of_ranks_count_too_and_give_way_where_nothing_is_left() -> None:
+    summary = StreamSummary("a.log", "applog", "c", "workload", "", (), 1, 1, When(), When())
+    ranks = replace(stream(100), summaries=(summary,) * 1_000)
+    packer = CapsulePacker(800 * KIB, 2)
+    packer.take(ranks)
+    packer.take(ranks)
+    streams, _ = read_capsules(packer.body(REPORT))
+    assert [len(each.summaries) for each in streams] == [1_000, 1]
+    assert [each.is_whole for each in streams] == [True, False]
 
 
 def test_what_is_packed_is_read_again_with_the_report() -> None:
