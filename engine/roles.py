@@ -280,7 +280,7 @@ def _tells_of_others(cause: Cause, directory: Directory) -> bool:
         return False
     if cause.head.has_tag("collective_failure"):
         return True
-    return 1 < len(ranks) < world
+    return len(ranks) > 1 and (not world or len(ranks) < world)
 
 
 def _is_used_up(cause: Cause) -> bool:

@@ -40,6 +40,8 @@ def test_an_error_of_the_program_on_several_ranks_accuses_none_unless_all_print_
     for shown, named in ((1, [0]), (2, []), (3, []), (4, [0, 1, 2, 3])):
         verdict = attribute(case(*told[:shown]), book(RAISED))
         assert (shown, culprits(verdict)) == (shown, ([], named))
+    whole = attribute(case(*told, world_size=None), book(RAISED))
+    assert culprits(whole) == ([], [])
 
 
 def test_a_line_without_a_rank_that_came_more_than_twice_is_not_the_first_failed_ranks():
