@@ -21,6 +21,7 @@ from engine.model.workload import Workload
 
 FORMS = ((SOURCE, JOB_COMPLETED), (SOURCE, ATTRIBUTION_REQUESTED))
 VERSION = 1
+_MAY_LACK = frozenset({"objects", "nodes", "scontrol", "instance_ids", "ranks", "workload.nodes"})
 _INSTANCE = re.compile(r"^i-[0-9a-f]{8,17}$")
 
 
@@ -53,6 +54,7 @@ def parse(event: BusEvent) -> ScopedEvent:
         detection_signal=signal,
         record=record,
         instance_ids=_instance_ids(detail),
+        left_out=_left_out(detail),
     )
 
 
@@ -72,6 +74,12 @@ def _with_record(detail: JobCompleted) -> tuple[Workload, str | None]:
     if attempt.workload.attempt is not None and known.attempt is None:
         known = known.model_copy(update={"attempt": attempt.workload.attempt})
     return known, slurm_text(attempt)
+
+
+def _left_out(detail: JobCompleted) -> tuple[str, ...]:
+    """Return what the sender says that the event lacks, of the names that senders use."""
+    told = (detail.record or {}).get("left_out")
+    return tuple(sorted(_MAY_LACK.intersection(map(str, told)))) if isinstance(told, list) else ()
 
 
 def _instance_ids(detail: JobCompleted) -> dict[str, str]:

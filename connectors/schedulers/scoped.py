@@ -27,7 +27,8 @@ class ScopedEvent(Document):
     """The allow-listed part of an event; never parameters, environment, commands or roles.
 
     `record` is what the scheduler says of the attempt, as text that the formats read;
-    `instance_ids` are those of its nodes, where the source knows them; `account` is the bus's.
+    `instance_ids` are those of its nodes, where the source knows them; `account` is the bus's;
+    `left_out` is what the sender had to leave out for the event to fit.
     """
 
     origin: str
@@ -38,6 +39,7 @@ class ScopedEvent(Document):
     record: str | None = None
     account: str = ""
     instance_ids: dict[str, str] = Field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 def epoch_ms_text(value: Any) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from backports import zstd
 
 from connectors.protocol import ConnectorError, TransientError
+from connectors.schedulers.record import NAME as RECORD
 from connectors.static import NAME as STATIC
 from engine.case import Case
 from engine.model.canonical import digest_bytes
@@ -25,7 +26,7 @@ from functions.attribute.undescribed import reported_losses, with_window
 from functions.collect.receipt import Receipt
 from functions.scope.affordable import unafforded_reports
 from functions.scope.planning import windows_of
-from functions.scope.scoping import INFERRED, LOST, UNREAD
+from functions.scope.scoping import CUT, INFERRED, LOST, UNREAD, record_source
 
 MAX_LOSSES: Final = 50
 """Sentences about losses that a verdict carries; the rest is counted."""
@@ -125,6 +126,7 @@ class Gathering:
         gathered.reports += unafforded_reports(plans[0])
         for plan in plans:
             gathered.losses += _noted(plan, LOST)
+            gathered.reports += [_cut_short(each, plan) for each in _noted(plan, CUT)]
             gathered.reports += [
                 _failure(STATIC, "bundle", each, plan) for each in _noted(plan, UNREAD)
             ]
@@ -246,6 +248,12 @@ def _failure(connector: str, shard: str, reason: str, plan: Plan) -> Report:
         reason=reason,
         extraction_digest=plan.extraction_digest,
     )
+
+
+def _cut_short(reason: str, plan: Plan) -> Report:
+    """Return the report of an event that had to leave something out."""
+    update = {"source": record_source(plan.workload), "status": "partial"}
+    return _failure(RECORD, "event", reason, plan).model_copy(update=update)
 
 
 def _noted(plan: Plan, prefix: str) -> list[str]:

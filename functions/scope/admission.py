@@ -51,6 +51,7 @@ class Scope(Document):
     record: str | None = None
     account: str = ""
     instance_ids: dict[str, str] = Field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 def event_digest(event: ScopedEvent) -> str:
@@ -100,6 +101,7 @@ def merge(events: Iterable[ScopedEvent]) -> Scope:
         record=_fullest_record(ordered),
         account=next((each.account for each in ordered if each.account), ""),
         instance_ids=dict(sorted(instances.items())),
+        left_out=tuple(sorted({name for each in ordered for name in each.left_out})),
     )
 
 

@@ -16,6 +16,7 @@ from engine.model.evidence_request import EvidenceRequest
 from engine.model.moment import rfc3339, to_us
 from engine.model.plan import MAX_ITEMS, Plan, PlanItem
 from engine.model.verdict import PastVerdict
+from engine.model.vocabulary import Source
 from engine.model.workload import EvidenceSource, Workload
 from functions.adapters.keys import collected_prefix, items_key, plan_key
 from functions.adapters.metering import Meter
@@ -44,6 +45,16 @@ LOST: Final = "lost: "
 """Notes that start so say what a bundle does not tell."""
 UNREAD: Final = "unread: "
 """Notes that start so say what could not be read at all."""
+CUT: Final = "cut: "
+"""Notes that start so say what the event of the scheduler lacks, because it had to fit."""
+_LACKING: Final = {
+    "objects": "objects of the job",
+    "nodes": "the states of its nodes",
+    "scontrol": "the controller's text",
+    "instance_ids": "the machines of its nodes",
+    "ranks": "where each rank ran",
+    "workload.nodes": "the end of the list of its nodes",
+}
 INFERRED: Final = "inferred: the attempt's description was read from its logs"
 """The note of a bundle without `workload.yaml`."""
 
@@ -60,6 +71,19 @@ def no_site(plan: Plan, requests: Sequence[EvidenceRequest]) -> Sequence[PlanIte
 def _left_out(items: Sequence[PlanItem]) -> tuple[str, ...]:
     more = len(items) - MAX_ITEMS
     return (f"{UNREAD}{more} items are beyond the {MAX_ITEMS} of a plan",) if more > 0 else ()
+
+
+def _cut(scope: Scope, workload: Workload, *, told: int) -> tuple[str, ...]:
+    """Return a note on what the event lacks, less what a bundle or the scheduler made up for."""
+    regained = set()
+    if len(workload.nodes) > told:
+        regained.add("workload.nodes")
+    if workload.ranks:
+        regained.add("ranks")
+    lacking = [_LACKING[name] for name in scope.left_out if name not in regained]
+    if not lacking:
+        return ()
+    return (f"{CUT}the scheduler's event was too large for the bus and lacks {', '.join(lacking)}",)
 
 
 class ClaimMissingError(ConnectorError):
@@ -120,6 +144,7 @@ class Scoping:
         if claim is None:
             raise ClaimMissingError(f"{task.attempt_key}: nobody claimed it; put its event again")
         scope = self.claims.read_scope(claim)
+        told = len(scope.workload.nodes)
         scope = scope.model_copy(update={"workload": self.ask_scheduler(scope.workload)})
         bundle, notes = self._bundle(scope)
         workload, evidence = scope.workload, scope.evidence
@@ -156,14 +181,15 @@ class Scoping:
         if not earlier or requests:
             site_items = go_on(self.site_items(plan, requests), self._left(task, earlier))
             items = (*items, *limited(site_items, bought.bytes_left))
-        notes = (*plan.notes, *bought.notes, *notes, *_left_out(items))
+        cut = () if earlier else _cut(scope, workload, told=told)
+        notes = (*plan.notes, *bought.notes, *notes, *cut, *_left_out(items))
         update: dict[str, Any] = {"attempt_key": task.attempt_key, "notes": notes}
         update |= self._given(task.attempt_key, workload, terms=terms, earlier=earlier)
         deadline_at = update.get("deadline_at")
         if deadline_at is not None:
             items = tuple(each.model_copy(update={"deadline_at": deadline_at}) for each in items)
-        items, cut = within_payload(items[:MAX_ITEMS])
-        update |= {"items": items, "notes": (*notes, *cut)}
+        items, unnamed = within_payload(items[:MAX_ITEMS])
+        update |= {"items": items, "notes": (*notes, *unnamed)}
         return plan.model_copy(update=update)
 
     def _afford(
@@ -327,13 +353,18 @@ def workload_of(item: PlanItem, plan: Plan) -> Workload:
     return plan.workload.model_copy(update=update)
 
 
+def record_source(workload: Workload) -> Source:
+    """Return which source an event of the workload's scheduler is."""
+    return "kubernetes" if workload.scheduler in _KUBERNETES else "scheduler"
+
+
 def record_item(record: str, plan: Plan) -> PlanItem:
     """Return the item that reads what the scheduler said in its event."""
     return PlanItem(
         item_id=short_id("i", RECORD, record),
         connector=RECORD,
         shard="record",
-        source="kubernetes" if plan.workload.scheduler in _KUBERNETES else "scheduler",
+        source=record_source(plan.workload),
         windows=plan.windows,
         query={RECORD_QUERY: record},
     )

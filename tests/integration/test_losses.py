@@ -241,3 +241,15 @@ def test_evidence_that_breaks_the_engine_is_set_aside_and_told(
     verdict = send(embedded)
     assert verdict["terminal_state"] == "node_fail"
     assert "the engine failed on the evidence (RecursionError)" in told(verdict)
+
+
+def test_what_an_event_left_out_to_fit_is_told_by_coverage(embedded: Any) -> None:
+    told = {**embedded.workload(), "nodes": ["n1", "n2"]}
+    embedded.send(told, record={"left_out": ["ranks", "workload.nodes", "rm -rf"]})
+    verdict = json.loads(embedded.verdict(embedded.key))
+    (told_of,) = [each for each in verdict["coverage"] if each["source"] == "scheduler"]
+    assert told_of["state"] != "complete"
+    assert told_of["reason"] == (
+        "the scheduler's event was too large for the bus and lacks where each rank ran, "
+        "the end of the list of its nodes"
+    )
