@@ -44,7 +44,7 @@ class _Decider:
             return {"Fn::And": all, "Fn::Or": any}[kind](self.truth(each) for each in value)
         assert kind == "Fn::Equals", test
         left, right = (self.fill(each) for each in value)
-        return bool(left == right)
+        return str(left) == str(right)  # as CloudFormation does, which knows texts only
 
     def fill(self, value: Any) -> Any:
         if isinstance(value, list):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cloudformation import resolved
 
+from functions.adapters.keys import CAPSULE, EVIDENCE, RESULT
 from rootrank.embedded.template import read_template, translate
 
 ROOT = Path(__file__).parents[2]
@@ -295,6 +296,20 @@ def test_partial_batch_failures_and_concurrency_are_bounded(stack: dict[str, Any
     (mapping,) = of_type(stack, "AWS::Lambda::EventSourceMapping").values()
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"]["MaximumConcurrency"] <= 50
+
+
+@pytest.mark.parametrize(("days", "end"), [("90", "90"), ("0", "1")])
+def test_every_lifetime_that_objects_are_tagged_with_has_its_end(
+    template: dict[str, Any], days: str, end: str
+) -> None:
+    stack = resolved(template, {"CapsuleDays": days})
+    rules = of_type(stack, "AWS::S3::Bucket")["Bucket"]["LifecycleConfiguration"]["Rules"]
+    ends = {
+        each["TagFilters"][0]["Value"]: str(each["ExpirationInDays"])
+        for each in rules
+        if "TagFilters" in each
+    }
+    assert ends == {EVIDENCE: "30", CAPSULE: end, RESULT: "400"}
 
 
 def test_the_bucket_is_private_versioned_encrypted_and_tls_only(stack: dict[str, Any]) -> None:
