@@ -8,6 +8,8 @@ from engine.episodes import Episode
 
 _PLACE: Final = re.compile(r"\{([a-z_]{1,40})\}")
 _UNKNOWN: Final = "(unknown)"
+_RANK: Final = re.compile(r"\b([Rr])ank \{(rank|peer_rank)\}")
+_NAMELESS: Final = {"R": "A rank that no line names", "r": "a rank that no line names"}
 MAX_VALUE: Final = 200
 
 
@@ -18,6 +20,7 @@ def explain(episode: Episode, directory: Directory) -> str:
     if "{" not in text:
         return text
     values = _values(episode, directory)
+    text = _RANK.sub(lambda match: match[0] if values.get(match[2]) else _NAMELESS[match[1]], text)
     return _PLACE.sub(lambda match: values.get(match[1]) or _UNKNOWN, text)
 
 

@@ -1,5 +1,6 @@
 """What a reader asks for in an address, checked and made into a selection."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -18,6 +19,12 @@ AGES: Final = {
     "52w": ("year", timedelta(weeks=52)),
 }
 """Ages that lists offer, by the word that the command line takes."""
+_AGE: Final = re.compile(r"^(\d{1,5})([mhdw])$")
+_UNITS: Final = {
+    "m": timedelta(minutes=1), "h": timedelta(hours=1),
+    "d": timedelta(days=1), "w": timedelta(weeks=1),
+}  # fmt: skip
+"""Ages as the command line takes them."""
 _CLOSED: Final = {"domain": DOMAINS, "state": TERMINAL_STATES, "quality": LEVELS}
 _FILTERS: Final = ("since", "cluster", "domain", "state", "quality", "class")
 _LONGEST: Final = 400
@@ -59,13 +66,16 @@ def since(text: str | None, *, now: datetime) -> str | None:
     """Return the RFC 3339 time that an age or a time stands for."""
     if not text:
         return None
-    if text in AGES:
-        return rfc3339(to_us(now - AGES[text][1]))
+    if age := _AGE.match(text):
+        try:
+            return rfc3339(to_us(now - int(age[1]) * _UNITS[age[2]]))
+        except OverflowError:
+            return None
     try:
         return rfc3339(to_us(parse_rfc3339(text)))
     except ValueError as error:
         raise QuestionError(
-            f"since is neither an age ({', '.join(AGES)}) nor an RFC 3339 time"
+            "since is neither an age (12h, 7d, 13w) nor an RFC 3339 time"
         ) from error
 
 

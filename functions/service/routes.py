@@ -168,7 +168,7 @@ def _feeding_routes(app: APIGatewayHttpResolver, service: Service) -> None:
         tags=["sessions"],
         summary="Say what became of the attempt",
         operation_id="addStatement",
-        responses=_responses({201: "Accepted", 200: "Known before"}, Receipt, *_BODY),
+        responses=_responses({201: "Accepted", 200: "Known before"}, Receipt, 409, *_BODY),
     )
     def add_statement(session_id: SessionId, request: StatementRequest) -> Response[Any]:
         caller = _caller(app)

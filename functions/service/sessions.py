@@ -1,7 +1,7 @@
 """Sessions: what callers gave, each thing once, in the table; their bytes in the bucket."""
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -99,10 +99,13 @@ class Sessions:
         return _session(tenant, session, found)
 
     def state(self, tenant: str, session: str, request: StatementRequest) -> Added:
-        """Add what became known of the attempt."""
+        """Add what became known of the attempt; `ProblemError` where its times cannot be."""
         head = self._head(tenant, session)
         opening = _unpacked(head["opening"])
         event = _later(opening, request)
+        if request.start is not None or request.end is not None:
+            known = self.read(tenant, session).statement_list
+            _require_order([each.workload for each in known], event.workload)
         name = _short(digest(event.model_dump(mode="json", exclude_none=True)))
         item = {"event": _packed(event)}
         return self._add(tenant, session, f"SAID#{name}", head=head, item=item)
@@ -268,6 +271,21 @@ def _later(opening: ScopedEvent, request: StatementRequest) -> ScopedEvent:
     identity = {"scheduler", "cluster", "tenant", "job_id", "attempt"}
     given |= known.model_dump(include=identity, exclude_none=True)
     return _event(given, request.detection_signal)
+
+
+def _require_order(known: Sequence[Workload], stated: Workload) -> None:
+    """Refuse a start after an end that was stated, and an end before such a start."""
+    starts = [each.start for each in known if each.start is not None]
+    ends = [each.end for each in (*known, stated) if each.end is not None]
+    late = stated.start if stated.start is not None else max(starts, default=None)
+    early = stated.end if stated.start is None else min(ends, default=None)
+    if late is None or early is None or late <= early:
+        return
+    raise ProblemError(
+        409,
+        f"the attempt cannot start at {rfc3339(to_us(late))} and end at {rfc3339(to_us(early))}",
+        "state the times of this attempt; another attempt of the job has a session of its own",
+    )
 
 
 def _event(given: dict[str, Any], signal: str | None) -> ScopedEvent:

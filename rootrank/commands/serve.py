@@ -37,9 +37,11 @@ def serve_command(*, port: int, tenant: str, state: Path) -> None:
         ) from error
     from rootrank.loopback import wait_until_told  # noqa: PLC0415
 
+    # Standing up the emulated AWS takes seconds: silence would look like a hang.
+    click.echo(f"starting the emulated AWS over {state} ...", err=True)
     try:
         with open_stack(state) as stack, serving(stack, port=port, tenant=tenant) as server:
-            click.echo(f"serving {server.address}/v1 for tenant {tenant}, state {state}", err=True)
+            click.echo(f"ready: {server.address}/v1 for tenant {tenant}, state {state}", err=True)
             click.echo("docs/rest.md tells what there is; Ctrl-C ends and keeps", err=True)
             wait_until_told()
     except StateError as error:

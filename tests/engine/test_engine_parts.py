@@ -1,5 +1,7 @@
 """Who may be named: ranks of the faulty device, and nobody whose place was only worked out."""
 
+import pytest
+
 from engine.model.observation import Observation
 from engine.model.verdict import Verdict
 from engine.pipeline import attribute
@@ -175,3 +177,15 @@ def test_a_process_that_the_kernel_gives_to_another_job_is_not_the_jobs():
     for job, domain in (("99", "unknown"), ("100", "host")):
         record = seen("oom_kill", 50, source="syslog", node="node-001", pid=7, fields={"job": job})
         assert attribute(case(record, killed), book()).domain == domain
+
+
+@pytest.mark.parametrize(
+    ("rank", "told"),
+    [(3, "Rank 3 asked for 2 GiB."), (None, "A rank that no line names asked for 2 GiB.")],
+)
+def test_a_rank_that_is_not_known_is_told_in_words(rank, told):
+    short = meaning("short", "application", "root", 2, entity="rank",
+                    explanation="Rank {rank} asked for {size}.")  # fmt: skip
+    fault = seen("short", 50, rank=rank, fields={"size": "2 GiB"})
+    (cause,) = attribute(case(fault), book(short)).root_causes
+    assert cause.explanation == told

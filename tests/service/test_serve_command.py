@@ -46,7 +46,8 @@ def served(state: Path) -> Iterator[int]:
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith(f"serving http://127.0.0.1:{port}/v1")
+        assert process.stderr.readline().startswith("starting the emulated AWS")
+        assert process.stderr.readline().startswith(f"ready: http://127.0.0.1:{port}/v1")
         yield port
     finally:
         process.send_signal(signal.SIGTERM)

@@ -143,6 +143,19 @@ def test_a_read_covers_everything_that_was_accepted_before_it(api: Api) -> None:
     assert len(digests) == 4
 
 
+def test_a_start_after_the_end_that_was_stated_is_refused(api: Api) -> None:
+    session = api.session()
+    end, after = {"end": "2023-03-06T22:05:20Z"}, {"start": "2023-03-06T22:06:00Z"}
+    before = {"start": "2023-03-06T21:00:00Z"}
+    where = f"/v1/sessions/{session}/statements"
+    assert api.ask("POST", where, end).status == 201
+    refused = api.ask("POST", where, after)
+    assert refused.status == 409
+    assert "cannot start at 2023-03-06T22:06:00Z and end at" in str(refused.body)
+    told = [api.ask("POST", where, each).status for each in (before, before, end)]
+    assert told == [201, 200, 200]
+
+
 def test_the_same_chunk_again_is_no_news(api: Api) -> None:
     session = api.session()
     first = api.chunk(session, "train.log", "step 1\n")

@@ -206,6 +206,9 @@ def test_each_page_has_a_twin_in_json(ask: Ask, shelf: Shelf) -> None:
     assert {each["role"] for each in parts if each["job_id"] == "410050"} == {"culprit"}
     assert json.loads(ask("/nodes.json").body)["nodes"]
     assert json.loads(ask("/trends.json", of="quality").body)["subject"] == "quality"
+    for subject in ("user", "cluster", "failure_class"):
+        told = json.loads(ask("/trends.json", of=subject, since="900w").body)
+        assert (told["subject"], told["counted"] > 0) == (subject, True)
     assert json.loads(ask("/job.json", id="410050").body)["results"][0]["revision"] == 2
 
 
