@@ -11,7 +11,7 @@ from typing import Any
 
 from rootrank.embedded.lambda_process import FunctionSpec, LambdaProcess
 
-STARTS = 9
+STARTS = 7
 MEGABYTE = 1_000_000
 BARS = {"ScopeAdmitFunction": "400", "CollectFunction": "800", "AttributeFunction": "800"}
 """CPU milliseconds to the first line of the handler."""
