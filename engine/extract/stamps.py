@@ -76,7 +76,7 @@ class StampReader:
         """The attempt's own bounds: all that is known of a line without any stamp near it."""
         if self._start is None and self._end is None:
             return When(clock=self._clock)
-        return When(self._start, self._end, "attempt", self._clock)
+        return When(self._start, self._end, "attempt", "scheduler")
 
     def read(self, text: str, body: int = 0) -> When | None:
         """The time that a line carries, None where it carries none.
