@@ -9,13 +9,16 @@ Standard library only, so that it runs before anything is installed.
 """
 
 import argparse
+import ast
 import hashlib
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,7 +76,62 @@ def copy_code(target: Path) -> None:
             sys.exit(f"{source} is missing: make {source}")
         for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
             _copy(each, target / name / each.relative_to(path))
+    for path in target.rglob("*.py"):
+        if not path.is_relative_to(target / "rules"):  # the book holds their digests
+            path.write_text(without_words(path.read_text(encoding="utf-8")), encoding="utf-8")
     settle(target)
+
+
+def without_words(source: str) -> str:
+    """Return Python without comments and docstrings, and every statement on its own line still.
+
+    They are a third of the artifact. Raises `ValueError` where anything but them would change.
+    """
+    tree = ast.parse(source)
+    lines = source.splitlines(keepends=True)
+    spans = [(*token.start, *token.end, "") for token in _comments(source)]
+    spans += [
+        (*place, '""' + "\n" * (place[2] - place[0])) for place in _strings_alone(tree, lines)
+    ]
+    for line, column, end_line, end_column, put in sorted(spans, reverse=True):
+        kept = lines[line - 1][:column] + put.split("\n")[0]
+        rest = lines[end_line - 1][end_column:]
+        lines[line - 1 : end_line] = [kept + rest, *["\n"] * put.count("\n")]
+    made = "".join(each.rstrip() + "\n" for each in lines)
+    if _meaning(ast.parse(made)) != _meaning(tree):
+        raise ValueError(f"comments and docstrings cannot be left out of {source[:80]!r}")
+    return made
+
+
+def _comments(source: str) -> Iterator[tokenize.TokenInfo]:
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token
+
+
+def _strings_alone(tree: ast.Module, lines: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where strings stand as statements: docstrings, and those below constants."""
+    for node in _lone_strings(tree):
+        # ast counts bytes of UTF-8, slices count characters.
+        end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or 0
+        first, last = lines[node.lineno - 1].encode(), lines[end_line - 1].encode()
+        column = len(first[: node.col_offset].decode())
+        yield node.lineno, column, end_line, len(last[:end_column].decode())
+
+
+def _lone_strings(tree: ast.Module) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str()) as constant):
+                yield constant
+
+
+def _meaning(tree: ast.Module) -> str:
+    """Return all of a module but the words of strings that stand alone, with lines."""
+    for node in _lone_strings(tree):
+        node.value = ""
+    told = [f"{type(node).__name__} {getattr(node, 'lineno', 0)}" for node in ast.walk(tree)]
+    return ast.dump(tree) + " ".join(told)
 
 
 def install_layer(target: Path, architecture: str) -> None:

@@ -113,6 +113,35 @@ def test_what_is_left_out_is_there_and_no_function_can_come_to_import_it() -> No
     assert seen & left == set()
 
 
+def test_comments_and_docstrings_are_left_out_and_every_statement_keeps_its_line() -> None:
+    source = '''"""What it is.
+
+Why.
+"""
+LIMIT = "# no comment"  # rows
+"""Of a ü page."""
+
+
+class Lost(Exception):
+    """Says so."""
+
+
+def area(side: int) -> int:
+    """Return it."""  # squared
+    return side * side
+'''
+    made = artifact.without_words(source).splitlines()
+    assert made == [
+        '""', "", "", "", 'LIMIT = "# no comment"', '""', "", "", "class Lost(Exception):",
+        '    ""', "", "", "def area(side: int) -> int:", '    ""', "    return side * side",
+    ]  # fmt: skip
+
+
+def test_a_string_whose_words_would_change_is_not_touched_but_told() -> None:
+    with pytest.raises(ValueError, match="cannot be left out"):
+        artifact.without_words('TEXT = """ends in a blank \nhere"""\n')
+
+
 def test_functions_share_one_artifact_and_it_holds_only_what_they_need(built: Path) -> None:
     digests = {artifact.digest_of(built / name) for name in HANDLERS}
     assert len(digests) == 1
