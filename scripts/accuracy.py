@@ -40,6 +40,8 @@ FIRST_SCORES = (
     "| tests/heldout5 | 40 | 26 | 4 | 1 | 9 | ranks four times, scheduler and application twice, "
     "network |",
     "| tests/heldout6 | 40 | 27 | 9 | 1 | 3 | the application, a rank, the scheduler |",
+    "| tests/heldout7 | 32 | 24 | 3 | 3 | 2 | a rank, network |",
+    "| tests/heldout8 | 32 | 17 | 9 | 2 | 4 | host, scheduler, the application, ranks twice |",
 )
 RUN_NUMBER = re.compile(r"-\d+$")
 
