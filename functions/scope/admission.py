@@ -132,4 +132,5 @@ def _rank(workload: Workload) -> int:
 
 
 def _given(workload: Workload) -> dict[str, Any]:
-    return workload.model_dump(mode="python", exclude_unset=True, exclude_none=True)
+    given = workload.model_dump(mode="python", exclude_unset=True, exclude_none=True)
+    return {name: value for name, value in given.items() if value != ()}
