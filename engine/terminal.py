@@ -11,7 +11,8 @@ from engine.model.workload import Workload
 
 # word (upper case, letters only) -> (terminal state, well-known symptom)
 # Sources: Slurm job state codes (squeue manual), Kubernetes pod and job phases, Kueue workload
-# conditions, Batch job status, SageMaker TrainingJobStatus, PCS jobcomp records.
+# conditions, Batch job status, SageMaker TrainingJobStatus, PCS jobcomp records; LSF bjobs,
+# HTCondor JobStatus, Vertex JobState, Azure ML and SkyPilot job states.
 _COMPLETED: Final = ("completed", "sched_completed")
 _FAILED: Final = ("failed", "sched_failed")
 _CANCELLED: Final = ("cancelled", "sched_cancelled")
@@ -30,6 +31,7 @@ STATES: Final[dict[str, tuple[str, str]]] = {
     "SUCCEEDED": _COMPLETED,
     "SUCCESS": _COMPLETED,
     "SUCCESSFUL": _COMPLETED,
+    "JOBSTATESUCCEEDED": _COMPLETED,
     "FINISHED": _COMPLETED,
     "DONE": _COMPLETED,
     "CD": _COMPLETED,
@@ -40,9 +42,14 @@ STATES: Final[dict[str, tuple[str, str]]] = {
     "ERROR": _FAILED,
     "CRASHED": _FAILED,
     "EXITED": _FAILED,
+    "EXIT": _FAILED,
+    "ABORTED": _FAILED,
+    "FAILEDSETUP": _FAILED,
+    "JOBSTATEFAILED": _FAILED,
     "DEAD": _FAILED,
     "BACKOFFLIMITEXCEEDED": _FAILED,
     "CRASHLOOPBACKOFF": _FAILED,
+    "FAILEDNORESOURCE": ("not_started", "sched_failed"),
     "LAUNCHFAILED": ("not_started", "sched_failed"),
     "RECONFIGFAIL": ("not_started", "sched_failed"),
     "CANCELLED": _CANCELLED,
@@ -54,11 +61,15 @@ STATES: Final[dict[str, tuple[str, str]]] = {
     "DELETED": _CANCELLED,
     "KILLED": _FAILED,
     "REVOKED": _CANCELLED,
+    "REMOVED": _CANCELLED,
+    "JOBSTATECANCELLED": _CANCELLED,
     "TIMEOUT": _TIMEOUT,
     "TIMEDOUT": _TIMEOUT,
     "TO": _TIMEOUT,
     "DEADLINEEXCEEDED": _TIMEOUT,
     "MAXRUNTIMEEXCEEDED": _TIMEOUT,
+    "EXPIRED": _TIMEOUT,
+    "JOBSTATEEXPIRED": _TIMEOUT,
     "MAXIMUMEXECUTIONTIMEEXCEEDED": _TIMEOUT,
     "DEADLINE": ("timeout", "sched_deadline"),
     "DL": ("timeout", "sched_deadline"),
@@ -70,6 +81,7 @@ STATES: Final[dict[str, tuple[str, str]]] = {
     "NODEFAIL": _NODE_FAIL,
     "NF": _NODE_FAIL,
     "NODELOST": _NODE_FAIL,
+    "LOST": _NODE_FAIL,
     "BOOTFAIL": ("not_started", "sched_boot_fail"),
     "BF": ("not_started", "sched_boot_fail"),
     "OUTOFMEMORY": _OOM,
