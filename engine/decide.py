@@ -105,7 +105,7 @@ class Decider:
             return []
         chosen = self._best(stops)
         hidden = [fault for fault in faults if self._may_hide_behind(fault, chosen[0])]
-        return [*chosen[:1], *self._best(hidden)[:1]] if hidden else chosen
+        return [*chosen, *self._best(hidden)] if hidden else chosen
 
     def _may_hide_behind(self, fault: Cause, stop: Cause) -> bool:
         """Whether a time limit may have ended what a fault had stopped: nothing shows a step since.
