@@ -4,6 +4,7 @@ They outlive the observations (`CapsuleDays`) and the logs themselves, so that l
 something to read. Nothing else names them: the key follows from attempt, collection and item.
 """
 
+import json
 from collections.abc import Iterable
 from typing import Final
 
@@ -62,7 +63,7 @@ class CapsulePacker:
                 )
                 ranks = 0
             self._left -= ranks
-            self._pieces.append(self._compressor.compress(_encoder.encode(stream) + b"\n"))
+            self._pieces.append(self._compressor.compress(_encoded(stream) + b"\n"))
 
     def body(self, report: Report) -> bytes:
         """Return the object to store, empty where no stream was kept; `report` is the last line."""
@@ -72,6 +73,15 @@ class CapsulePacker:
             self._compressor.compress(canonical_json(report.model_dump(mode="json")))
         )
         return b"".join([*self._pieces, self._compressor.flush()])
+
+
+def _encoded(stream: CapsuleStream) -> bytes:
+    """Return a capsule as one line of JSON; halves of characters, as in `"\\ud800"`, become `?`."""
+    try:
+        return _encoder.encode(stream)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(stream), ensure_ascii=False)
+        return text.encode("utf-8", "replace")
 
 
 def read_capsules(body: bytes) -> tuple[list[CapsuleStream], Report]:

@@ -8,9 +8,9 @@ from moto import mock_aws
 from msgspec.structs import replace
 
 from connectors.protocol import ConnectorError, TransientError
-from engine.extract.capsule import CapsuleStream
+from engine.extract.capsule import CapsuleStream, KeptFact
 from engine.extract.scanner import build_scanner
-from engine.model.observation import StreamSummary, When
+from engine.model.observation import Entity, Origin, StreamSummary, When
 from engine.model.plan import PlanItem, Report
 from engine.model.stream import StreamLabel
 from engine.model.workload import EvidenceSource, Workload
@@ -97,6 +97,16 @@ def test_what_is_packed_is_read_again_with_the_report() -> None:
         packer.take(each)
     assert read_capsules(packer.body(REPORT)) == (streams, REPORT)
     assert kept_lines(streams) == (1, 9)
+
+
+def test_half_a_character_in_a_record_costs_that_character_and_nothing_else() -> None:
+    fact = KeptFact(
+        'slurm.job id=1 name="\ud800"', Origin("a", 1, 0, 9), '"\ud800"', When(), Entity()
+    )
+    packer = CapsulePacker(4096, 1)
+    packer.take(CapsuleStream(StreamLabel("a", "scheduler", "platform"), 1, 9, True, facts=(fact,)))
+    streams, _ = read_capsules(packer.body(REPORT))
+    assert [each.text for each in streams[0].facts] == ['slurm.job id=1 name="?"']
 
 
 def test_without_a_stream_there_is_nothing_to_store() -> None:
