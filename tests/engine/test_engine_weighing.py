@@ -176,6 +176,10 @@ def test_where_no_step_was_ever_seen_an_error_and_the_limit_are_rivals():
     decision = decided(ambiguous(), end, state="timeout", first=(1,))
     assert symptoms(decision) == sorted([end.symptom, "unclear"])
     assert (decision.terminal, decision.is_ambiguous) == ("timeout", True)
+    weak = ep("unclear", 50, role="ambiguous", tier=5, trust="workload", domain="network", rank=1)
+    assert len(decided(weak, end, state="timeout").causes) == 2
+    stopped = decided(ambiguous(), end, state="cancelled")
+    assert (stopped.terminal, symptoms(stopped)) == ("timeout", sorted([end.symptom, "unclear"]))
     other = ep("stopped", 50, role="ambiguous", tier=4, trust="workload", rank=1, domain="unknown")
     assert symptoms(decided(other, end, state="timeout")) == [end.symptom]
 
