@@ -124,7 +124,7 @@ class Past:
             return
         own = set(workload.nodes)
         cluster = f"{workload.tenant}/{workload.cluster}"
-        days = sorted({(end - LOOK_BACK).date(), end.date(), (end + LOOK_BACK).date()})
+        days = sorted({_moved(end, by).date() for by in (-LOOK_BACK, timedelta(), LOOK_BACK)})
         for day in reversed(days):
             found = self.query.by_day(cluster, day.isoformat(), names=_NAMES)
             for item in islice(found, MAX_READ):
@@ -142,8 +142,9 @@ class Past:
         """
         if workload.end is None:
             return {}
-        first, last = workload.end - AROUND, workload.end + AROUND
-        span = Span(rfc3339(to_us(first)), rfc3339(to_us(last + timedelta(seconds=1))))
+        first, last = _moved(workload.end, -AROUND), _moved(workload.end, AROUND)
+        behind = _moved(last, timedelta(seconds=1))
+        span = Span(rfc3339(to_us(first)), rfc3339(to_us(behind)))
         cluster = f"{workload.tenant}/{workload.cluster}"
         above = self.switches(workload, workload.nodes)
         found: dict[str, PastVerdict] = {}
@@ -211,6 +212,14 @@ def _relation(item: _Item, workload: Workload) -> str | None:
 def _ended_before(item: _Item, moment: datetime | None) -> bool:
     end = _moment(item.get("end"))
     return end is None or moment is None or end <= moment
+
+
+def _moved(moment: datetime, by: timedelta) -> datetime:
+    """Return a moment moved in time, or itself at the first and last that there is."""
+    try:
+        return moment + by
+    except OverflowError:
+        return moment
 
 
 def _moment(text: str | None) -> datetime | None:

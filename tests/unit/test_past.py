@@ -118,3 +118,11 @@ def test_an_image_is_compared_without_its_name() -> None:
     assert image_mark("repo/train:7") == image_mark("repo/train:7") != image_mark("repo/train:8")
     assert "train" not in str(image_mark("repo/train:7"))
     assert image_mark(None) is None
+
+
+@pytest.mark.parametrize("end", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_an_end_at_the_edge_of_the_calendar_has_a_past_too(end: str) -> None:
+    workload = Workload.model_validate({**WORKLOAD.model_dump(), "start": None, "end": end})
+    items = Items(failed("2", end=end, start=None, culprits=["n1"]))
+    (found,) = Past(items, None).of(KEY, workload)  # type: ignore[arg-type]
+    assert found.shared == ("n1",)
