@@ -6,7 +6,7 @@ that ran there and then asks for them. Fields not listed here are not kept.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -21,6 +21,8 @@ BEFORE: Final = timedelta(minutes=90)
 """A Capacity Block's warning comes 40 minutes ahead, and instances end 30 to 60 minutes before it
 does (EC2 user guide)."""
 AFTER: Final = timedelta(minutes=10)
+_FIRST: Final = datetime.min.replace(tzinfo=UTC) + 2 * BEFORE
+_LAST: Final = datetime.max.replace(tzinfo=UTC) - 2 * BEFORE
 MAX_SUBJECTS: Final = 200
 _MAX_TEXT: Final = 1024
 
@@ -99,10 +101,10 @@ def hour_prefix(account: str, moment: datetime) -> str:
 
 def hours_of(start: datetime | None, end: datetime) -> list[datetime]:
     """Return the hours in which an event may explain the end of an attempt."""
-    first = end - BEFORE if start is None else max(start, end - BEFORE)
+    first, last = _span(start, end)
     hour = first.replace(minute=0, second=0, microsecond=0)
     hours = []
-    while hour <= end + AFTER:
+    while hour <= last:
         hours.append(hour)
         hour += timedelta(hours=1)
     return hours
@@ -112,6 +114,13 @@ def subject_of(key: str) -> str:
     """Return the subject in a key."""
     parts = key.rsplit("/", 1)[-1].split("=")
     return unquote(parts[1]) if len(parts) == 3 else ""
+
+
+def _span(start: datetime | None, end: datetime) -> tuple[datetime, datetime]:
+    """Return when an event that explains an end can have come; some ends are nobody's clock."""
+    end = min(max(end, _FIRST), _LAST)
+    first = end - BEFORE
+    return (first if start is None else max(start, first)), end + AFTER
 
 
 def join_context(
@@ -129,8 +138,8 @@ def join_context(
     used explains nothing.
     """
     nodes = {instance: node for node, instance in instances.items()}
-    first = end - BEFORE if start is None else max(start, end - BEFORE)
-    inside = [each for each in events if first <= parse_rfc3339(each.at) <= end + AFTER]
+    first, last = _span(start, end)
+    inside = [each for each in events if first <= parse_rfc3339(each.at) <= last]
     joined: dict[str, list[ContextEvent]] = {}
     gone: list[datetime] = []
     for each in inside:

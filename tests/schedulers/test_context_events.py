@@ -100,3 +100,8 @@ def test_a_line_for_the_rules_holds_the_time_and_the_event_as_it_is_sent():
         "detail-type": "EC2 Spot Instance Interruption Warning",
         "detail": {"instance-id": INSTANCE, "instance-action": "terminate"},
     }
+
+
+@pytest.mark.parametrize("end", [datetime.min, datetime.max])
+def test_an_end_at_the_edge_of_the_calendar_has_its_hours(end: datetime) -> None:
+    assert 2 <= len(hours_of(None, end.replace(tzinfo=UTC))) <= 4
