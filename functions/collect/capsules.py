@@ -116,6 +116,14 @@ def store_capsules(store: ObjectStore, key: str, body: bytes, *, is_patient: boo
 
 
 def kept_lines(streams: Iterable[CapsuleStream]) -> tuple[int, int]:
-    """Return how many lines and records of streams that are not whole are kept, and of how many."""
+    """Return how many lines of streams that are not whole are kept, and of how many.
+
+    Pieces of one line, which is as long as a binary file's or a progress bar's, are one line.
+    """
     cut = [each for each in streams if not each.is_whole]
-    return sum(each.kept for each in cut), sum(each.lines for each in cut)
+    return sum(_lines_of(each) for each in cut), sum(each.lines for each in cut)
+
+
+def _lines_of(stream: CapsuleStream) -> int:
+    numbers = {number for run in stream.runs for number, *_ in run}
+    return min(len(numbers) + len(stream.facts), stream.lines)

@@ -99,6 +99,12 @@ def test_what_is_packed_is_read_again_with_the_report() -> None:
     assert kept_lines(streams) == (1, 9)
 
 
+def test_pieces_of_one_long_line_count_as_one() -> None:
+    label = StreamLabel("a.log", "applog", "workload")
+    runs = (((1, 0, 9, "x"), (1, 10, 9, "y"), (2, 20, 9, "z")),)
+    assert kept_lines([CapsuleStream(label, 5, 900, False, runs=runs)]) == (2, 5)
+
+
 def test_half_a_character_in_a_record_costs_that_character_and_nothing_else() -> None:
     fact = KeptFact(
         'slurm.job id=1 name="\ud800"', Origin("a", 1, 0, 9), '"\ud800"', When(), Entity()
