@@ -65,6 +65,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "words": plain.words,
         "clock": plain.clock,
+        "counted": plain.counted,
         "short": plain.short,
         "size": plain.size,
         "entity": entity_name,

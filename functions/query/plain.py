@@ -43,6 +43,11 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, whose plural takes an s: `1 node`, `7 nodes`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def clock(text: str | None) -> str:
     """Return an RFC 3339 time as `2026-01-31 12:00:03`, fractions cut to milliseconds."""
     if not text:

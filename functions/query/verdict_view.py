@@ -24,7 +24,7 @@ from functions.adapters.results import Result
 from functions.query.context import Context
 from functions.query.difference import Change
 from functions.query.graph_picture import graph_picture
-from functions.query.plain import between, words
+from functions.query.plain import between, counted, short, words
 from functions.query.symptom_names import entity_name, symptom_titles
 from functions.query.timeline_picture import timeline_picture
 
@@ -162,16 +162,40 @@ class VerdictView:
 
     @cached_property
     def victims(self) -> str:
-        """Victim nodes in compact notation."""
-        return compact_hostlist(
-            sorted(each.node for each in self.verdict.affected_nodes if each.role == "victim")
-        )
+        """Who only suffered: nodes and ranks apart, as far as the verdict tells; may be empty.
 
-    @cached_property
-    def victim_count(self) -> int:
-        """How many nodes only suffered, those left out included."""
-        shown = sum(each.role == "victim" for each in self.verdict.affected_nodes)
-        return shown + self.verdict.victims_omitted
+        The verdict counts those that it leaves out together. Where it lists every node of the
+        job they are ranks, where it lists every rank they are nodes.
+        """
+        verdict = self.verdict
+        names = sorted(each.node for each in verdict.affected_nodes if each.role == "victim")
+        ranks = sum(each.role == "victim" for each in verdict.affected_ranks)
+        nodes, rest = len(names), verdict.victims_omitted
+        if self._lists_every_node:
+            ranks, rest = ranks + rest, 0
+        elif self._lists_every_rank:
+            nodes, rest = nodes + rest, 0
+        told = []
+        if nodes:
+            among = "" if nodes == len(names) else "among them "
+            listed = f" ({among}{short(compact_hostlist(names), 160)})" if names else ""
+            told.append(counted(nodes, "node") + listed)
+        if ranks:
+            told.append(counted(ranks, "rank"))
+        if rest:
+            more = "more " if told else ""
+            told.append(f"{rest:,} {more}{'node or rank' if rest == 1 else 'nodes or ranks'}")
+        return " and ".join([", ".join(told[:-1]), told[-1]] if told[1:] else told)
+
+    @property
+    def _lists_every_node(self) -> bool:
+        nodes = self.verdict.workload.nodes
+        return bool(nodes) and {e.node for e in self.verdict.affected_nodes}.issuperset(nodes)
+
+    @property
+    def _lists_every_rank(self) -> bool:
+        size = self.verdict.workload.world_size
+        return bool(size) and len(self.verdict.affected_ranks) >= (size or 0)
 
     @cached_property
     def titles(self) -> dict[str, str]:

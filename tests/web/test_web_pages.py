@@ -168,7 +168,7 @@ def test_the_verdict_page_says_the_answer_first(ask: Ask) -> None:
     assert "Drain node" in body
     assert "on GPU 2 (0000:30:00) of node-003" in body
     assert "rootrank show team-a/research/slurm/410050/r0" in body
-    assert "10 nodes only suffered" in body
+    assert "7 nodes (node-[001-002,004-008]) and 3 ranks only suffered" in body
 
 
 def test_silence_is_drawn_and_told_as_silence(ask: Ask) -> None:
