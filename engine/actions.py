@@ -11,6 +11,8 @@ _OUT_OF_SERVICE = frozenset({"reset_gpu", "reboot_node", "drain_node", "replace_
 # A host or network cause above tier 1 may be software (a driver upgrade, a full table).
 _DEVICE_DOMAINS = frozenset({"gpu", "nvlink", "pcie"})
 # Memory that a job used up says nothing about the health of the node.
+_NO_CAUSE = "the cause is not shown"
+_NO_ADVICE = "the rule of this cause advises nothing; look at its evidence"
 _NOT_HARDWARE_TAGS = ("host_oom",)
 
 
@@ -38,7 +40,8 @@ def advise(decision: Decision, judgement: Judgement, cast: Cast, job_id: str) ->
                 found.setdefault((advice.action, target), action)
     is_open = judgement.level in ("ambiguous", "insufficient")
     if not found or (is_open and judgement.requests):
-        why = judgement.requests[0].why if judgement.requests else "the cause is not shown"
+        why = _NO_CAUSE if not decision.causes or is_open else _NO_ADVICE
+        why = judgement.requests[0].why if judgement.requests else why
         found.setdefault(
             ("collect_more_evidence", job_id),
             Action(action="collect_more_evidence", target=job_id, reason=why),

@@ -2,15 +2,18 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Final
 
 from engine.model.hostlist import compact_hostlist
+from engine.model.moment import parse_rfc3339
 from engine.model.verdict import (
     Action,
     AffectedEntity,
     Coverage,
     EntityRef,
     Evidence,
+    Onset,
     RootCause,
     Verdict,
 )
@@ -111,11 +114,22 @@ def _causes(verdict: Verdict, ink: Ink) -> Iterator[str]:
 def _cause(cause: RootCause, ink: Ink, *, is_open: bool) -> Iterator[str]:
     mark = "?" if is_open else "*" if cause.primary else "-"
     where = f" on {describe(cause.entity)}" if cause.entity.kind != "job" else ""
-    since = cause.onset.earliest or cause.onset.latest
-    when = f" at {since}" if since else ""
+    when = _when(cause.onset)
     yield f"  {mark} {printable(cause.title)}{where}{when} [{cause.domain}, {cause.quality}]"
     if cause.explanation:
         yield ink(_wrapped(cause.explanation, "      "), "dim")
+
+
+def _when(onset: Onset) -> str:
+    """When it began, as far as that is known: a second, or the bounds."""
+    if onset.earliest is None or onset.latest is None:
+        known = onset.earliest or onset.latest
+        side = "before" if onset.earliest is None else "after"
+        return f" {side} {known}" if known else ""
+    since, until = parse_rfc3339(onset.earliest), parse_rfc3339(onset.latest)
+    if until - since <= timedelta(seconds=1):
+        return f" at {onset.earliest}"
+    return f" between {onset.earliest} and {onset.latest}"
 
 
 def describe(entity: EntityRef) -> str:
@@ -232,7 +246,9 @@ def _evidence(verdict: Verdict, ink: Ink) -> Iterator[str]:
 
 def _quoted(evidence: Evidence, ink: Ink) -> Iterator[str]:
     place = f"{printable(evidence.uri)}:{evidence.line}"
-    at = f"  {evidence.observed_at}" if evidence.observed_at else ""
+    # What lines nearby or the attempt's bounds give is no time of the line itself.
+    is_dated = evidence.observed_at and evidence.time_basis not in ("neighbour", "attempt", "none")
+    at = f"  {evidence.observed_at}" if is_dated else ""
     yield f"  {ink(place, 'cyan')}{at}"
     lines = printable(evidence.text).split("\n")
     # Of a block the end says what happened: an exception, a killed process.

@@ -93,8 +93,7 @@ class StampReader:
             iso = ISO.match(text, match.end())
             when = self._iso(iso) if iso else None
         if when is None and "libfabric:" in text and (match := LIBFABRIC.search(text)):
-            us = int(match[1]) * _SECOND
-            when = When(us, us + _SECOND - 1, "stamp", self._clock)
+            when = self._epoch_seconds(int(match[1]))
         if when is not None and when.clock != "boot" and when.earliest_us is not None:
             self._seen_us = when.earliest_us
             self._note_naive(when)
@@ -274,9 +273,12 @@ class StampReader:
         if fraction and more:
             return None
         us, width = micros(fraction or more)
-        earliest = int(seconds) * _SECOND + us
-        if not 946_684_800 <= int(seconds) < 4_102_444_800:  # the years 2000 to 2100
+        return self._epoch_seconds(int(seconds), us, width)
+
+    def _epoch_seconds(self, seconds: int, us: int = 0, width: int = _SECOND - 1) -> When | None:
+        if not 946_684_800 <= seconds < 4_102_444_800:  # the years 2000 to 2100
             return None
+        earliest = seconds * _SECOND + us
         return When(earliest, earliest + width, "stamp", self._clock)
 
     def _time_only(self, match: re.Match[str]) -> When | None:

@@ -101,6 +101,13 @@ def _progress_line(progress: Progress) -> list[str]:
     return [f"The last step seen was {progress.last_step}."]
 
 
+# Titles may begin with these; they keep their capital inside a sentence.
+_NAMES = frozenset(
+    ("Slurm", "Neuron", "Kueue", "Kubernetes", "Intel", "Ray", "Horovod", "Gloo", "Spark", "Gaudi",
+     "Libfabric", "Lustre", "Python", "Flux", "Dask", "Volcano")
+)  # fmt: skip
+
+
 def name_ranks(ranks: list[int]) -> str:
     """Return `rank 3`, `ranks 0, 1, 2` or `ranks 0-7` for a sorted list."""
     ranks = sorted(ranks)
@@ -116,7 +123,7 @@ def name_ranks(ranks: list[int]) -> str:
 def _lower(title: str) -> str:
     words = title.rstrip(".").split(" ", 1)
     head = words[0]
-    if head[:1].isupper() and head[1:].islower():
+    if head == "A" or (head[:1].isupper() and head[1:].islower() and head not in _NAMES):
         head = head[0].lower() + head[1:]
     return " ".join([head, *words[1:]])
 

@@ -89,6 +89,15 @@ def attribute_command(
 def _attribute_loudly(path: str, *, book: Rulebook, scanner: Scanner) -> Verdict:
     """Attribute one path and tell what the bundle's writer should mend."""
     local = read_case(path, book=book, scanner=scanner)
+    folder = Path(path)
+    inside = sorted(each.parent.name for each in folder.glob("*/workload.yaml"))
+    if inside and not (folder / "workload.yaml").is_file():
+        click.echo(
+            f"rootrank: warning: {printable(path)} was read as one job, but {len(inside)} folders "
+            f"in it are bundles of their own ({printable(', '.join(inside[:3]))} ...): to judge "
+            f"each, give the folders themselves: rootrank attribute {printable(path)}/*",
+            err=True,
+        )
     for warning in local.bundle.warnings:
         click.echo(f"rootrank: warning: {printable(warning)}", err=True)
     return attribute(local.case, book)

@@ -26,6 +26,12 @@ def test_several_paths_give_an_array_in_the_order_given():
     assert [each["workload"]["job_id"] for each in documents] == ["410050", "all_reduce_perf"]
 
 
+def test_a_folder_of_bundles_is_told_to_be_one():
+    result = run("attribute", str(CORPUS))
+    assert "20 folders in it are bundles of their own" in result.stderr
+    assert "bundles of their own" not in run("attribute", CLEAN).stderr
+
+
 def test_a_bad_path_is_told_in_its_place_and_the_others_are_done():
     result = run("attribute", "/no/such/place", CLEAN)
     first, second = json.loads(result.stdout)

@@ -260,3 +260,8 @@ def test_time_since_a_line_without_a_time_is_none() -> None:
         "x\n[  +1.500000] invoked oom-killer\n", label("syslog"), workload=workload()
     ).observations
     assert found.when.basis == "attempt"
+
+
+def test_libfabric_seconds_outside_of_this_century_are_no_time() -> None:
+    assert stamps().read("libfabric:1:9999999999::efa:cq:f():1<warn> x") is None
+    assert stamps().read("libfabric:1:0000000000::efa:cq:f():1<warn> x") is None

@@ -38,6 +38,33 @@ def test_a_culprit_is_named_with_its_node_and_its_evidence_with_file_and_line():
     assert "dmesg:12\n    Xid 79" in text
 
 
+CAUSE = {
+    "cause_id": "rc-1", "primary": True, "symptom": "gpu_lost", "rule": "gpu/x", "domain": "gpu",
+    "title": "A GPU fell off the bus", "explanation": "", "entity": {"kind": "job", "id": "7"},
+    "quality": "definitive", "evidence": ["ev-1"],
+}  # fmt: skip
+
+
+def test_a_cause_began_at_a_second_or_between_two_moments():
+    for onset, told in (
+        (("2025-01-01T10:00:00Z", "2025-01-01T10:00:00.999999Z"), " at 2025-01-01T10:00:00Z ["),
+        (("2025-01-01T10:00:00Z", "2025-01-01T17:00:00Z"),
+         " between 2025-01-01T10:00:00Z and 2025-01-01T17:00:00Z ["),
+        ((None, "2025-01-01T17:00:00Z"), " before 2025-01-01T17:00:00Z ["),
+        ((None, None), "off the bus ["),
+    ):  # fmt: skip
+        begun = {"earliest": onset[0], "latest": onset[1]}
+        assert told in render_verdict(verdict(root_causes=({**CAUSE, "onset": begun},)))
+
+
+def test_only_a_time_of_the_line_itself_stands_beside_it():
+    at = "2025-01-01T10:00:00Z"
+    dated = {**EVIDENCE, "observed_at": at}
+    assert f"dmesg:12  {at}\n" in render_verdict(verdict(evidence=(dated,)))
+    inferred = {**dated, "time_basis": "neighbour"}
+    assert at not in render_verdict(verdict(evidence=(inferred,)))
+
+
 def test_where_nobody_is_named_it_says_so():
     text = render_verdict(verdict(domain="unknown", quality={"level": "insufficient"}))
     assert "Nobody to blame: no node, GPU or rank is named" in text

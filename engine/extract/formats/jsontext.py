@@ -14,6 +14,7 @@ MAX_FAILURES = 20
 SEARCH_LINES = 5_000
 SEARCH_CHARS = 1_000_000
 """How far onwards a record's place is looked for: one pass over a document, not one a record."""
+_SURROGATE = "\\ud"
 _decoder = json.JSONDecoder()
 
 
@@ -83,6 +84,7 @@ def _parse_at(sheet: Sheet, index: int) -> JsonValue | None:
     rest = "\n".join(each.text for each in sheet.lines[index:])
     try:
         value, end = _decoder.raw_decode(rest.lstrip())
+        value = _storable(value, rest)
     except (ValueError, RecursionError):
         return None
     count = rest[: end + len(rest) - len(rest.lstrip())].count("\n") + 1
@@ -101,10 +103,17 @@ def _opens_document(sheet: Sheet, index: int) -> bool:
 
 def _whole(text: str) -> Any | None:
     try:
-        value = json.loads(text)
+        value = _storable(json.loads(text), text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) else None
+
+
+def _storable(value: Any, text: str) -> Any:
+    """The value without halves of characters: JSON can name them, UTF-8 cannot."""
+    if _SURROGATE not in text.lower():
+        return value
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def as_dict(value: Any) -> dict[str, Any]:
