@@ -10,6 +10,8 @@ _LONG: Final = 0.35
 """A stretch without events is cut out when it is longer than this share of what is left."""
 _MAX_BREAKS: Final = 3
 _MIN_CUT: Final = timedelta(seconds=60)
+_MIN_LEFT: Final = timedelta(seconds=2)
+"""Less than this is not drawn as wide as the page: most stamps tell no more than the second."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,7 +78,8 @@ def _long_stretches(pairs: Sequence[tuple[datetime, datetime]]) -> set[int]:
         spans = {i: b - a for i, (a, b) in enumerate(pairs) if i not in cut}
         longest = max(spans, key=lambda i: (spans[i], -i))
         whole = sum(spans.values(), timedelta())
-        if spans[longest] < _MIN_CUT or spans[longest] < whole * _LONG:
+        is_short = spans[longest] < _MIN_CUT or spans[longest] < whole * _LONG
+        if is_short or whole - spans[longest] < _MIN_LEFT:
             break
         cut.add(longest)
     return cut

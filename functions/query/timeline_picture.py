@@ -8,19 +8,20 @@ from markupsafe import Markup
 
 from engine.model.verdict import Symptom, Verdict
 from functions.query.drawing import CHARACTER_PX, Drawing
-from functions.query.plain import clock, duration, moment, short
+from functions.query.plain import counted, moment, short
 from functions.query.symptom_names import symptom_titles
 from functions.query.time_axis import TimeAxis
+from functions.query.timeline_frame import draw_axis, draw_cuts, draw_edges, name_edges, top_of
 
 _WIDTH: Final = 1080.0
 _GUTTER: Final = 158.0
 _RIGHT: Final = _WIDTH - 22.0
 _LANE: Final = 21.0
-_TOP: Final = 30.0
 _MAX_ROWS: Final = 12
 _MAX_LANES: Final = 5
 _LABEL: Final = 40
 _DRAWN: Final = ("root", "contributing", "downstream", "teardown")
+_NAMED: Final = ("culprit", "suspect")
 _ROLE_ORDER: Final = {"culprit": 0, "suspect": 1, "victim": 2, "observed": 3}
 
 
@@ -166,10 +167,15 @@ def _draw(
     progress: datetime | None,
 ) -> Markup:
     rows = list(dict.fromkeys(["", *(mark.row for mark in _in_row_order(marks, verdict))]))
+    roles = {each.node: each.role for each in verdict.affected_nodes}
     lanes = {row: _lanes([m for m in marks if m.row == row], axis) for row in rows}
     heights = {row: _LANE * max(1, len(lanes[row])) + 10 for row in rows}
+    for row in rows:
+        if roles.get(row) in _NAMED:
+            heights[row] = max(heights[row], _LANE + 19)  # the role stands below the name
     heights[""] = _LANE * (len(lanes[""]) + (2 if gaps or progress else 1)) + 10
-    height = _TOP + sum(heights.values()) + 8
+    top = top_of(axis)
+    height = top + sum(heights.values()) + 8
     picture = Drawing(
         "timeline",
         f"Timeline of job {short(verdict.workload.job_id, 60)}",
@@ -177,28 +183,29 @@ def _draw(
         _WIDTH,
         height,
     )
-    _draw_axis(picture, axis, height)
-    y = _TOP
-    roles = {each.node: each.role for each in verdict.affected_nodes}
+    draw_axis(picture, axis, height)
+    y = top
     for number, row in enumerate(rows):
         _draw_band(
             picture, row, roles.get(row, ""), y=y, height=heights[row], is_odd=bool(number % 2)
         )
         y += heights[row]
-    _draw_cuts(picture, axis, height)
-    _draw_edges(picture, axis, verdict, height)
-    y = _TOP
+    draw_cuts(picture, axis, height)
+    draw_edges(picture, axis, verdict, height)
+    job = verdict.workload
+    edges = [axis.x(at) for each in (job.start, job.end) if (at := moment(each)) is not None]
+    y = top
     for row in rows:
         base = y + 5
         if row == "":
-            _name_edges(picture, axis, verdict, base + _LANE / 2 + 4)
+            name_edges(picture, axis, verdict, base + _LANE / 2 + 4)
             base += _LANE
             if gaps or progress:
                 _draw_job_row(picture, axis, gaps, progress=progress, y=base)
                 base += _LANE
         for lane in lanes[row]:
             for mark in lane:
-                _draw_mark(picture, axis, mark, y=base + _LANE / 2)
+                _draw_mark(picture, axis, mark, edges=edges, y=base + _LANE / 2)
             base += _LANE
         y += heights[row]
     return picture.markup()
@@ -252,63 +259,13 @@ def _label_side(mark: _Mark, axis: TimeAxis) -> str:
     return "left" if axis.x(mark.first) - width > _GUTTER else "on"
 
 
-def _draw_axis(picture: Drawing, axis: TimeAxis, height: float) -> None:
-    day = ""
-    for x, time in axis.ticks(118):
-        picture.add("line", x1=x, x2=x, y1=_TOP - 6, y2=height - 8, cls="grid")
-        stamp = _stamp(time)
-        label = stamp[11:19] if stamp[:10] == day or not day else f"{stamp[5:10]} {stamp[11:19]}"
-        day = stamp[:10]
-        anchor = "end" if x > _WIDTH - 50 else "middle"
-        picture.text(min(x, _WIDTH - 4), _TOP - 13, label, cls="tick", text_anchor=anchor)
-    first = axis.times[0]
-    picture.text(8, _TOP - 13, f"{first:%Y-%m-%d} UTC", cls="tick")
-
-
-def _draw_cuts(picture: Drawing, axis: TimeAxis, height: float) -> None:
-    for place in axis.breaks:
-        picture.add(
-            "rect", x=place.left + 4, y=_TOP, width=place.right - place.left - 8,
-            height=height - _TOP - 8, cls="cut", tip=f"{duration(place.lasted)} without events",
-        )  # fmt: skip
-
-
-def _draw_edges(picture: Drawing, axis: TimeAxis, verdict: Verdict, height: float) -> None:
-    for place in axis.breaks:
-        middle = (place.left + place.right) / 2
-        picture.add(
-            "text", duration(place.lasted), x=middle, y=_TOP + (height - _TOP) / 2 + 4,
-            cls="cutlabel", text_anchor="middle",
-            transform=f"rotate(-90 {middle:.1f} {_TOP + (height - _TOP) / 2:.1f})",
-        )  # fmt: skip
-    for text, time in (("start", verdict.workload.start), ("end", verdict.workload.end)):
-        at = moment(time)
-        if at is not None:
-            x = axis.x(at)
-            picture.add("line", x1=x, x2=x, y1=_TOP - 4, y2=height - 8, cls="edge",
-                        tip=f"job {text} {clock(time)}")  # fmt: skip
-
-
-def _name_edges(picture: Drawing, axis: TimeAxis, verdict: Verdict, y: float) -> None:
-    start, end = moment(verdict.workload.start), moment(verdict.workload.end)
-    word = verdict.workload.state or verdict.terminal_state
-    if start is not None:
-        x = axis.x(start)
-        is_right = x > _WIDTH - 60
-        anchor = "end" if is_right else "start"
-        picture.text(x - 6 if is_right else x + 6, y, "start", cls="edgelabel", text_anchor=anchor)
-    if end is not None:
-        picture.text(axis.x(end) - 6, y, f"end: {short(word, 30)}", cls="edgelabel",
-                     text_anchor="end")  # fmt: skip
-
-
 def _draw_band(
     picture: Drawing, row: str, role: str, *, y: float, height: float, is_odd: bool
 ) -> None:
     cls = "band odd" if is_odd else "band"
     picture.add("rect", x=0.0, y=y, width=_WIDTH, height=height, cls=cls)
     picture.text(8, y + 20, row or "job", limit=19, cls=f"row {role}")
-    if role in ("culprit", "suspect"):
+    if role in _NAMED:
         picture.text(8, y + 20 + 13, role, cls=f"rowrole {role}")
 
 
@@ -339,7 +296,9 @@ def _draw_job_row(
             picture.text(x + 6, middle + 4, "last step seen", cls="gaplabel")
 
 
-def _draw_mark(picture: Drawing, axis: TimeAxis, mark: _Mark, *, y: float) -> None:
+def _draw_mark(
+    picture: Drawing, axis: TimeAxis, mark: _Mark, *, edges: list[float], y: float
+) -> None:
     first, last = axis.x(mark.first), axis.x(mark.last)
     picture.open("g", cls=f"mark {mark.role}")
     earliest = axis.x(mark.earliest)
@@ -350,7 +309,14 @@ def _draw_mark(picture: Drawing, axis: TimeAxis, mark: _Mark, *, y: float) -> No
     picture.add("path", d=_shape(mark.role, first, y), tip=mark.tip)
     side = _label_side(mark, axis)
     if side == "left":
-        picture.text(first - 10, y + 4, mark.label, limit=_LABEL + 6, text_anchor="end")
+        lines = [x for x in edges if first - 14 < x < first]
+        picture.text(
+            min([first - 10, *(x - 5 for x in lines)]),
+            y + 4,
+            mark.label,
+            limit=_LABEL + 6,
+            text_anchor="end",
+        )
     else:
         x = last if side == "right" else first
         picture.text(x + 10, y + 4, mark.label, limit=_LABEL + 6)
@@ -376,7 +342,7 @@ def _described(marks: list[_Mark], gaps: list[tuple[datetime, datetime, str]]) -
         )
     rows = {mark.row for mark in marks if mark.role == "downstream" and mark.row}
     if rows:
-        told.append(f"It spread to {len(rows)} nodes.")
+        told.append(f"It spread to {counted(len(rows), 'node')}.")
     told += [f"{text}." for _, _, text in gaps[:2]]
     told.append("The table below lists every moment.")
     return " ".join(told)

@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -46,6 +46,53 @@ def test_a_long_empty_stretch_is_cut_out_and_told() -> None:
     assert cut.lasted == timedelta(days=2)
     assert cut.right - cut.left == BREAK_PX
     assert axis.x(times[2]) - axis.x(times[1]) > 900
+
+
+def test_a_stretch_is_not_cut_out_where_less_than_two_seconds_would_be_left() -> None:
+    end = NOON + timedelta(hours=7, minutes=47)
+    axis = TimeAxis([NOON, end, end + timedelta(microseconds=999_999)], left=172, right=1058)
+    assert axis.breaks == []
+    assert axis.x(end) > 1040
+
+
+def texts(picture: str) -> list[tuple[str, float, float, float]]:
+    """Each text of a picture with its left and right end and its height on the page."""
+    found = []
+    for each in ElementTree.fromstring(picture).iter("text"):
+        told, x = (each.text or ""), float(each.get("x", "0"))
+        width = len(told) * 6.0
+        shift = {"end": width, "middle": width / 2}.get(each.get("text-anchor", ""), 0.0)
+        found.append((told, x - shift, x - shift + width, float(each.get("y", "0"))))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "seen"),
+    [
+        ("2023-03-05T19:30:10Z", "2023-03-06T03:17:51Z", "2023-03-06T03:17:51.999999Z"),
+        ("2023-03-05T19:30:10Z", "2023-03-06T03:17:51Z", "2023-03-06T03:27:51Z"),
+        ("2023-03-06T03:17:49Z", "2023-03-06T03:17:51Z", "2023-03-01T00:00:00Z"),
+        ("2023-03-06T03:17:51Z", "2023-03-06T03:17:51Z", "2023-03-01T00:00:00Z"),
+        ("2023-03-06T03:17:51Z", "2023-03-06T03:17:53Z", "2023-03-09T00:00:00Z"),
+        ("2023-03-05T19:30:10Z", None, "2023-03-06T03:17:51Z"),
+    ],
+)
+def test_no_text_of_a_timeline_covers_another_wherever_the_job_starts_and_ends(
+    start: str, end: str | None, seen: str
+) -> None:
+    job = full().workload.model_dump(mode="json") | {"start": start, "end": end}
+    one = symptom(
+        1, "gpu_fallen_off_bus", "root", of=entity("node", "node-003", "node-003"),
+        first_seen=seen, last_seen=seen,
+    )  # fmt: skip
+    picture = str(timeline_picture(with_symptoms(one, workload=job, progress={})))
+    for first, second in combinations(texts(picture), 2):
+        is_apart = first[2] <= second[1] or second[2] <= first[1] or abs(first[3] - second[3]) > 10
+        assert is_apart, (first, second)
+    assert all(left >= 0 and right <= 1080 for _, left, right, _ in texts(picture))
+    names = " ".join(told for told, *_ in texts(picture))
+    assert "start" in names
+    assert ("end: FAILED" in names) == (end is not None)
 
 
 def test_each_role_has_a_shape_of_its_own() -> None:
