@@ -22,6 +22,7 @@ SETTLE_US = 2 * MINUTE_US
 CAUSAL_WINDOW_US = 40 * MINUTE_US
 ROLE_ORDER = {"root": 0, "lean_root": 1, "ambiguous": 2}
 _UNLINKED_TIER = 3.5
+_ENDED_BY = {"nic_link_down": "nic_link_up"}
 _STARTED = "pod_container_started"
 # Explicit program errors (catalogue 4.2); what is above is ambiguous.
 EXPLICIT_TIER = 3
@@ -98,6 +99,9 @@ class Candidates:
             if self._is_far_beside(position):
                 self.dropped[position] = "outside_causal_window"
                 continue
+            if self._came_back(position):
+                self.dropped[position] = "survived"
+                continue
             if episodes[position].meaning.alone == "insufficient" and not self._is_backed(position):
                 self.dropped[position] = "proves_nothing_alone"
             else:
@@ -113,6 +117,20 @@ class Candidates:
         if episode.seen_last + CAUSAL_WINDOW_US >= self._bounds.end:
             return False
         return self._link(position) == 0 and not self.may_hang_on(episode)
+
+    def _came_back(self, position: int) -> bool:
+        """A link that was down for a moment, of which nothing that was seen failed."""
+        down = self._graph.episodes[position]
+        back = _ENDED_BY.get(down.symptom)
+        if back is None or self._link(position) > 0:
+            return False
+        return any(
+            up.symptom == back
+            and up.subject.node == down.subject.node
+            and up.subject.nic == down.subject.nic
+            and up.seen_last >= down.seen_last
+            for up in self._graph.episodes
+        )
 
     def may_hang_on(self, episode: Episode) -> bool:
         """A device broke for good inside the attempt, and no dated step says that the job went on.

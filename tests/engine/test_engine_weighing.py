@@ -197,6 +197,17 @@ def test_where_steps_carry_no_time_an_error_below_the_last_one_is_the_limits_riv
     assert symptoms(decided(above, end, state="timeout", progress=undated)) == [end.symptom]
 
 
+def test_a_link_that_came_back_counts_only_where_something_failed_of_it():
+    down = ep("nic_link_down", 40, domain="network", tier=1, node="n1")
+    up = ep("nic_link_up", 40.1, domain="network", role="marker", tier=6, node="n1")
+    elsewhere = ep("nic_link_up", 40.1, domain="network", role="marker", tier=6, node="n2")
+    waited = ep("broke", 41, role="secondary", tier=6, trust="workload", rank=1)
+    assert symptoms(decided(down, up)) == []
+    assert symptoms(decided(down, elsewhere)) == ["nic_link_down"]
+    tied = decided(down, up, waited, edges=((down, waited),))
+    assert symptoms(tied) == ["nic_link_down"]
+
+
 def test_a_device_that_broke_for_good_is_why_a_job_without_dated_steps_ran_into_its_limit():
     end = stop("timeout", 600)
     lost = ep("hot", 50, role="root", tier=1, trust="node", node="n1")
