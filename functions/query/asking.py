@@ -9,6 +9,7 @@ from typing import Final, get_args
 from engine.model.moment import parse_rfc3339, rfc3339, to_us
 from engine.model.vocabulary import DOMAINS, TERMINAL_STATES, QualityLevel
 from functions.adapters.results import Selection
+from functions.query.plain import clock, counted
 
 LEVELS: Final[tuple[str, ...]] = get_args(QualityLevel)
 AGES: Final = {
@@ -28,6 +29,9 @@ _UNITS: Final = {
 _CLOSED: Final = {"domain": DOMAINS, "state": TERMINAL_STATES, "quality": LEVELS}
 _FILTERS: Final = ("since", "cluster", "domain", "state", "quality", "class")
 _LONGEST: Final = 400
+
+
+_UNIT_NAMES: Final = {"m": "minute", "h": "hour", "d": "day", "w": "week"}
 
 
 class QuestionError(ValueError):
@@ -77,6 +81,22 @@ def since(text: str | None, *, now: datetime) -> str | None:
         raise QuestionError(
             "since is neither an age (12h, 7d, 13w) nor an RFC 3339 time"
         ) from error
+
+
+def time_words(age: str) -> str:
+    """Return an age or a time as words: `last quarter`, `last 45 days`, `since 2023-01-01 ...`."""
+    if age in AGES:
+        return f"last {AGES[age][0]}"
+    if found := _AGE.match(age):
+        number, unit = int(found[1]), _UNIT_NAMES[found[2]]
+        return f"last {unit}" if number == 1 else f"last {counted(number, unit)}"
+    return f"since {clock(age)}"
+
+
+def time_choices(chosen: str | None) -> list[tuple[str, str]]:
+    """Return the ages that lists offer, and what was asked for where it is none of them."""
+    offered = [(age, time_words(age)) for age in AGES]
+    return [*offered, (chosen, time_words(chosen))] if chosen and chosen not in AGES else offered
 
 
 def shell_line(filters: Mapping[str, str]) -> str:

@@ -11,17 +11,26 @@ from engine.model.vocabulary import DOMAINS, TERMINAL_STATES
 from functions.adapters.results import Page, Result, Results, Selection
 from functions.query import addresses
 from functions.query.asking import (
-    AGES,
     LEVELS,
     QuestionError,
     filters_of,
     select,
     shell_line,
     since,
+    time_choices,
+    time_words,
 )
 from functions.query.plain import words
-from functions.query.tallies import PERIODS, SUBJECTS, count_nodes, count_trend
-from functions.query.trend_picture import trend_picture
+from functions.query.tallies import (
+    PERIODS,
+    SUBJECTS,
+    Stretch,
+    Trend,
+    count_nodes,
+    count_trend,
+    stretches,
+)
+from functions.query.trend_picture import drawn, trend_picture
 
 if TYPE_CHECKING:
     from functions.query.app import View
@@ -65,7 +74,7 @@ def verdicts(results: Results | None, query: Mapping[str, str], *, view: "View")
         "domains": [(each, each) for each in DOMAINS],
         "states": [(each, words(each)) for each in TERMINAL_STATES],
         "levels": [(each, each) for each in LEVELS],
-        "ages": [(age, f"last {name}") for age, (name, _) in AGES.items()],
+        "ages": time_choices(filters.get("since")),
         "next": _older("/", filters, page),
         "first": addresses.list_address("/", **filters) if query.get("cursor") else None,
         "shell": shell_line(filters) + _state(view.local),
@@ -145,11 +154,11 @@ def nodes(results: Results, query: Mapping[str, str], *, now: datetime) -> dict[
         "section": "nodes",
         "twin": addresses.twin_address("/nodes", {"since": age}),
         "tallies": count_nodes(read[:MAX_TALLIED])[:_MAX_NODES],
-        "counted": min(len(read), MAX_TALLIED),
+        "read": min(len(read), MAX_TALLIED),
         "is_complete": len(read) <= MAX_TALLIED,
         "since": age,
-        "age": AGES[age][0] if age in AGES else f"time since {age}",
-        "ages": [(each, f"last {name}") for each, (name, _) in AGES.items()],
+        "time_asked": _in_time(age),
+        "ages": time_choices(age),
     }
 
 
@@ -162,11 +171,7 @@ def trends(results: Results, query: Mapping[str, str], *, now: datetime) -> dict
     found = results.walk(Selection(since=since(age, now=now)), at_most=MAX_TALLIED + 1)
     trend = count_trend(found, period, subject=subject, at_most=MAX_TALLIED)
     shown = list(trend.counts)[:_MAX_COLUMNS]
-    rows = []
-    for index, start in enumerate(trend.starts):
-        counts = [trend.counts[name][index] for name in shown]
-        total = trend.totals[index]
-        rows.append({"start": start, "total": total, "counts": counts, "rest": total - sum(counts)})
+    told, pictured = stretches(trend), drawn(trend)
     return {
         "section": "trends",
         "twin": addresses.twin_address("/trends", {"by": period, "of": subject, "since": age}),
@@ -174,14 +179,32 @@ def trends(results: Results, query: Mapping[str, str], *, now: datetime) -> dict
         "picture": trend_picture(trend) if trend.counted else None,
         "shown": shown,
         "rest": max(0, len(trend.counts) - len(shown)),
-        "rows": rows[::-1],
+        "rows": [_row(trend, each, shown) for each in reversed(told)],
+        "drawn_from": pictured[0].start if len(pictured) < len(told) else None,
+        "time_asked": _in_time(age),
         "since": age,
         "choices": [
             ("by", "Period", [(each, each) for each in PERIODS], period),
             ("of", "Subject", [(each, words(each)) for each in SUBJECTS], subject),
-            ("since", "Time", [(a, f"last {name}") for a, (name, _) in AGES.items()], age),
+            ("since", "Time", time_choices(age), age),
         ],
     }
+
+
+def _row(trend: Trend, stretch: Stretch, shown: list[str]) -> dict[str, Any]:
+    if stretch.index is None:
+        return {"start": stretch.start, "empty": stretch.periods}
+    counts = [trend.counts[name][stretch.index] for name in shown]
+    total = trend.totals[stretch.index]
+    return {
+        "start": stretch.start, "empty": 0, "total": total, "counts": counts,
+        "rest": total - sum(counts),
+    }  # fmt: skip
+
+
+def _in_time(age: str) -> str:
+    told = time_words(age)
+    return told if told.startswith("since") else f"in the {told}"
 
 
 def show_command(result: Result, *, is_newest: bool, local: str | None) -> str:

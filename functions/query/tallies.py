@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from itertools import pairwise
 from typing import Final, Literal
 
 from functions.adapters.results import Result
@@ -56,6 +57,15 @@ class Trend:
         }
 
 
+@dataclass(slots=True, frozen=True)
+class Stretch:
+    """A period by its index in the trend, or several empty ones together, which have none."""
+
+    start: str
+    periods: int
+    index: int | None
+
+
 @dataclass(slots=True)
 class NodeTally:
     """How often a node was named; `classes` counts failure classes it was culprit of."""
@@ -104,6 +114,22 @@ def count_trend(
     return Trend(period, subject, starts, counts, counted, is_complete)
 
 
+def stretches(trend: Trend) -> list[Stretch]:
+    """Return the periods oldest first; more than two empty ones in a row are one stretch."""
+    single = [Stretch(start, 1, index) for index, start in enumerate(trend.starts)]
+    held = [index for index, total in enumerate(trend.totals) if total]
+    found = [single[index] for index in held[:1]]
+    for before, index in pairwise(held):
+        empty = _periods_between(trend.starts[before], trend.starts[index], trend.period)
+        if empty <= _MAX_EMPTY_APART:
+            found += single[before + 1 : index]
+        else:
+            first = _following(trend.starts[before], trend.period)
+            found.append(Stretch(first or trend.starts[before], empty, None))
+        found.append(single[index])
+    return found
+
+
 def count_nodes(results: Iterable[Result]) -> list[NodeTally]:
     """Return the nodes that were named culprit or suspect, the most often named first."""
     tallies: dict[tuple[str, str], NodeTally] = {}
@@ -137,6 +163,7 @@ def _start(day: str, period: Period) -> str | None:
 
 
 _MAX_PERIODS: Final = 400
+_MAX_EMPTY_APART: Final = 2
 
 
 def _fill(starts: set[str], period: Period) -> tuple[str, ...]:
@@ -146,12 +173,24 @@ def _fill(starts: set[str], period: Period) -> tuple[str, ...]:
     last = max(starts)
     filled = [min(starts)]
     while filled[-1] < last:
-        here = date.fromisoformat(filled[-1])
-        step = {"day": 1, "week": 7, "month": 32}[period]
-        if here > date.max - timedelta(days=step):
+        following = _following(filled[-1], period)
+        if following is None:
             break
-        following = _start((here + timedelta(days=step)).isoformat(), period)
-        filled.append(following or last)
+        filled.append(following)
         if len(filled) > _MAX_PERIODS:
             return tuple(sorted(starts))
     return tuple(filled)
+
+
+def _following(start: str, period: Period) -> str | None:
+    """Return the first day of the next period; None at the end of the calendar."""
+    here = date.fromisoformat(start)
+    step = timedelta(days={"day": 1, "week": 7, "month": 32}[period])
+    return None if here > date.max - step else _start((here + step).isoformat(), period)
+
+
+def _periods_between(start: str, end: str, period: Period) -> int:
+    first, last = date.fromisoformat(start), date.fromisoformat(end)
+    if period == "month":
+        return 12 * (last.year - first.year) + last.month - first.month - 1
+    return (last - first).days // {"day": 1, "week": 7}[period] - 1

@@ -169,11 +169,8 @@ def _draw(
     rows = list(dict.fromkeys(["", *(mark.row for mark in _in_row_order(marks, verdict))]))
     roles = {each.node: each.role for each in verdict.affected_nodes}
     lanes = {row: _lanes([m for m in marks if m.row == row], axis) for row in rows}
-    heights = {row: _LANE * max(1, len(lanes[row])) + 10 for row in rows}
-    for row in rows:
-        if roles.get(row) in _NAMED:
-            heights[row] = max(heights[row], _LANE + 19)  # the role stands below the name
-    heights[""] = _LANE * (len(lanes[""]) + (2 if gaps or progress else 1)) + 10
+    heights = {row: _height(len(lanes[row]), roles.get(row, "")) for row in rows}
+    heights[""] = _height(len(lanes[""]) + (2 if gaps or progress else 1), "")
     top = top_of(axis)
     height = top + sum(heights.values()) + 8
     picture = Drawing(
@@ -209,6 +206,12 @@ def _draw(
             base += _LANE
         y += heights[row]
     return picture.markup()
+
+
+def _height(lanes: int, role: str) -> float:
+    height = _LANE * max(1, lanes) + 10
+    # The role stands below the name.
+    return max(height, _LANE + 19) if role in _NAMED else height
 
 
 def _in_row_order(marks: list[_Mark], verdict: Verdict) -> list[_Mark]:
