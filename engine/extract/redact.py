@@ -22,7 +22,7 @@ _VALUE: Final = r"(?:\"[^\"\n]{1,4096}\"|'[^'\n]{1,4096}'|[^\s\"',;&|)}\]]{3,409
 
 # 'api_key': 'x', PASSWORD=x, "token": "x", password: x
 _ASSIGNED: Final = re.compile(
-    rf"(?i)(?<![\w\-])([\"']?{_NAMED}[\"']?\s{{0,3}}(?:=>|[=:])\s{{0,3}})"
+    rf"(?i)(?<![\w\-])([\"']?{_NAMED}[\"']?\s{{0,3}}(?:=>|[=:]|%3[AaDd])\s{{0,3}})"
     rf"(?!(?:Bearer|Basic)\b|\[redacted\])({_VALUE})"
 )
 _FLAG: Final = re.compile(  # --api-key x, -pwd x

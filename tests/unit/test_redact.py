@@ -30,6 +30,7 @@ REDACT = Redactor().text
         ("remote ghp_abcdefghijklmnopqrstuvwxyz0123456789", "ghp_abc"),
         ("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-def", "eyJzdWIi"),
         ("DB_PASSWORD=hunter2, next", "hunter2"),
+        ("GET /login?u=a%26password%3Dhunter22", "hunter22"),
         ('"password": "a b c"', "a b c"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIEsecret\n-----END RSA PRIVATE KEY-----", "MIIE"),
         ("wandb: login key 0123456789abcdef0123456789abcdef01234567", "0123456789abcdef"),
