@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from connectors.protocol import ConnectorError
+from functions.query.plain import counted
 from rootrank.results_source import UnreachableError, state_option
 
 _BATCH: Final = 10
@@ -57,17 +58,22 @@ def backfill_command(
     for told in problems:
         click.echo(told, err=True)
     if problems:
-        raise EventsError(f"{len(problems)} of {len(events)} events cannot be admitted; none sent")
+        raise EventsError(
+            f"{len(problems)} of {counted(len(events), 'event')} cannot be admitted; none sent"
+        )
     if dry_run:
-        click.echo(f"{len(events)} events can be admitted; none sent")
+        click.echo(f"{counted(len(events), 'event')} can be admitted; none sent")
         return
     bodies = [event for _, event in events]
     if queue is not None:
         _send(bodies, queue, per_second=per_second)
-        click.echo(f"{len(bodies)} events sent to {queue}")
+        click.echo(f"{counted(len(bodies), 'event')} sent to {queue}")
         return
     failed, dead = _run(bodies, state)
-    click.echo(f"{len(bodies)} events admitted, {failed} workflows failed, {dead} events refused")
+    click.echo(
+        f"{counted(len(bodies), 'event')} admitted, {counted(failed, 'workflow')} failed, "
+        f"{counted(dead, 'event')} refused"
+    )
     if failed or dead:
         context.exit(_UNADMITTED)
 

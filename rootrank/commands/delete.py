@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from functions.query.plain import counted
 from rootrank.results_source import (
     NotFoundError,
     UnreachableError,
@@ -58,8 +59,8 @@ def delete_command(
         raise UnreachableError(str(error)) from error
     verb = "deleted" if yes else "would delete"
     click.echo(
-        f"{verb} {len(attempts)} attempts: {total.items} table items, {total.objects} objects "
-        f"in {total.versions} versions"
+        f"{verb} {counted(len(attempts), 'attempt')}: {counted(total.items, 'table item')}, "
+        f"{counted(total.objects, 'object')} in {counted(total.versions, 'version')}"
     )
     if not yes:
         click.echo("nothing was changed; repeat with --yes", err=True)

@@ -37,6 +37,7 @@ def nodes_command(
 
     Of one node or GPU, `rootrank list --node NAME` and `--gpu SERIAL` show every part.
     """
+    from functions.query.plain import counted  # noqa: PLC0415
     from functions.query.tallies import MAX_COUNTED, count_nodes  # noqa: PLC0415
 
     with open_results(state, table) as results:
@@ -47,7 +48,7 @@ def nodes_command(
         _print_rows([each.as_json() for each in tallies], form)
         return
     if not tallies:
-        click.echo(f"no node was named in {len(read)} verdicts", err=True)
+        click.echo(f"no node was named in {counted(len(read), 'verdict')}", err=True)
         return
     rows = [
         [each.cluster, each.node, str(each.culprit), str(each.suspect), each.last,

@@ -95,7 +95,7 @@ def test_replay_of_an_unknown_job_is_invalid_input(state: Path) -> None:
 def test_delete_says_what_it_would_do_and_does_nothing(state: Path) -> None:
     done = call("delete", "team-a", "--state", state)
     assert done.exit_code == 0, done.output
-    assert "would delete 1 attempts" in done.output
+    assert "would delete 1 attempt:" in done.output
     assert call("show", "77", "--state", state).exit_code == 0
 
 
@@ -112,7 +112,7 @@ def test_deleting_a_workload_leaves_nothing_of_it_and_all_of_others(
     call("run", event(tmp_path, "78"), "--state", state, "-q")
     done = call("delete", "team-a/default/slurm/77", "--yes", "--state", state)
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("deleted 1 attempts")
+    assert done.output.startswith("deleted 1 attempt:")
     assert call("show", "77", "--state", state).exit_code == 2
     assert call("show", "78", "--state", state).exit_code == 0
     left = [p.as_posix() for p in (state / "s3").rglob("*") if p.is_file()]
@@ -161,7 +161,7 @@ def test_a_backfill_with_one_bad_event_sends_none(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "1 of 2 events cannot be admitted; none sent" in done.output
     assert not (tmp_path / "s").exists()
-    assert "can be admitted; none sent" in call("backfill", good, "--dry-run").output
+    assert "1 event can be admitted; none sent" in call("backfill", good, "--dry-run").output
 
 
 def test_a_backfill_paces_what_it_sends_to_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
