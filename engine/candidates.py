@@ -22,6 +22,7 @@ SETTLE_US = 2 * MINUTE_US
 CAUSAL_WINDOW_US = 40 * MINUTE_US
 ROLE_ORDER = {"root": 0, "lean_root": 1, "ambiguous": 2}
 _UNLINKED_TIER = 3.5
+# A state of a device, and the symptom that ends it.
 _ENDED_BY = {"nic_link_down": "nic_link_up"}
 _STARTED = "pod_container_started"
 # Explicit program errors (catalogue 4.2); what is above is ambiguous.
@@ -76,6 +77,7 @@ class Candidates:
         self._has_limit = any(
             e.meaning.tier == 0 and e.meaning.terminal == "timeout" for e in anchor.stops
         )
+        self._returns = _last_returns(graph)
         self.dropped: dict[int, str] = {}
         self.backed: set[str] = set()
 
@@ -124,13 +126,8 @@ class Candidates:
         back = _ENDED_BY.get(down.symptom)
         if back is None or self._link(position) > 0:
             return False
-        return any(
-            up.symptom == back
-            and up.subject.node == down.subject.node
-            and up.subject.nic == down.subject.nic
-            and up.seen_last >= down.seen_last
-            for up in self._graph.episodes
-        )
+        last = self._returns.get((back, down.subject.node, down.subject.nic))
+        return last is not None and last >= down.seen_last
 
     def may_hang_on(self, episode: Episode) -> bool:
         """A device broke for good inside the attempt, and no dated step says that the job went on.
@@ -344,6 +341,17 @@ class Candidates:
             return True
         nodes = {episode.subject.node for episode in claim.episodes}
         return bool(nodes & {e.subject.node for e in other.episodes} - {""})
+
+
+def _last_returns(graph: Graph) -> dict[tuple[str, str, str], int]:
+    """When each device last came back: (symptom, node, nic) to microseconds."""
+    found: dict[tuple[str, str, str], int] = {}
+    endings = frozenset(_ENDED_BY.values())
+    for episode in graph.episodes:
+        if episode.symptom in endings:
+            key = (episode.symptom, episode.subject.node, episode.subject.nic)
+            found[key] = max(found.get(key, episode.seen_last), episode.seen_last)
+    return found
 
 
 def is_claim(cause: Cause) -> bool:
