@@ -4,17 +4,17 @@ A candidate is dropped with a reason, explained by another one, or grouped with 
 other subjects into one cause.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from engine.anchor import Anchor, contradicts
 from engine.correlate import Graph
 from engine.episodes import Episode, may_precede, surely_before, surely_earlier
-from engine.meanings import FALLBACK, LOCATED
+from engine.meanings import FALLBACK
 from engine.moments import MINUTE_US, OPEN_FUTURE
 from engine.normalise import Bounds
 from engine.progress import Progress
 from engine.terminal import Claim
+from engine.witnesses import is_supported
 
 # Progress this long after a fault's last line means that the job survived it.
 SETTLE_US = 2 * MINUTE_US
@@ -27,11 +27,6 @@ _ENDED_BY = {"nic_link_down": "nic_link_up"}
 _STARTED = "pod_container_started"
 # Explicit program errors (catalogue 4.2); what is above is ambiguous.
 EXPLICIT_TIER = 3
-# These tell that something failed, never what: they support no cause.
-_CASCADE_TAGS = (
-    "collective_failure", "rank_exit", "launcher_report", "store_error", "teardown",
-    "progress_stall",
-)  # fmt: skip
 _DEVICE_DOMAINS = frozenset({"gpu", "pcie"})
 _PROGRAM_DOMAINS = frozenset({"application", "framework", "data"})
 _FABRIC_DOMAINS = frozenset({"gpu", "pcie", "nvlink", "network"})
@@ -153,8 +148,7 @@ class Candidates:
             # Passing trouble at the start counts where nothing shows that the job ever ran.
             self.backed.add(episode.symptom)
             return True
-        lone = Cause(episode.symptom, [position], [episode], 0, 0, "unknown")
-        return is_supported(self._graph, lone)
+        return is_supported(self._graph, [position])
 
     def _ran_after(self, episode: Episode) -> bool:
         """Whether the job ran in spite of trouble at its start."""
@@ -377,39 +371,6 @@ def _narrow_by_spread(
     return left[0], () if _PROGRAM_DOMAINS.issuperset(left) else tuple(left[1:])
 
 
-def is_supported(graph: Graph, cause: Cause, dropped: Collection[int] = ()) -> bool:
-    """Whether anything else, by a rule, details or follows this cause on its own entity."""
-    for position in cause.positions:
-        own = graph.episodes[position]
-        below = graph.descendants(position)
-        unclear = own.meaning.role == "ambiguous"
-        for other in below | graph.ancestors(position):
-            found = graph.episodes[other]
-            if unclear and other in below and not _speaks_of(found, own.meaning.domain):
-                # A consequence elsewhere says that it happened, not which reading holds.
-                continue
-            if found.symptom == cause.symptom or found.meaning.role in ("teardown", "marker"):
-                continue
-            if other in dropped or (found.meaning.tier == 0 and own.meaning.tier > 0):
-                # What does not count supports nothing, and a stop says nothing about a fault.
-                continue
-            if found.is_bare_state or found.has_tag(*_CASCADE_TAGS):
-                continue
-            if found.symptom in LOCATED:
-                # That a rank did not come says nothing of what kept it.
-                continue
-            if not _is_second_witness(own, found):
-                continue
-            if _touches(own, found):
-                return True
-    return False
-
-
-def _speaks_of(episode: Episode, domain: str) -> bool:
-    meaning = episode.meaning
-    return meaning.role == "confirm" or domain in (meaning.domain, *meaning.rivals)
-
-
 def _is_same_fault(own: Episode, other: Episode) -> bool:
     """Whether a node tells the same physical fault in other words: that ties it to no rank."""
     return (
@@ -418,29 +379,3 @@ def _is_same_fault(own: Episode, other: Episode) -> bool:
         and other.meaning.domain in _FABRIC_DOMAINS
         and own.meaning.domain in _FABRIC_DOMAINS
     )
-
-
-def _is_second_witness(own: Episode, other: Episode) -> bool:
-    """Whether `other` says something of its own, rather than what a program did about `own`.
-
-    A process that stops because of what it saw raises an exception; the exception is no second
-    sighting. A line that details the cause, a fact from a more trusted stream, or a device or
-    resource fault is.
-    """
-    if other.meaning.role in ("secondary", "teardown", "marker", "noise"):
-        return False
-    if other.meaning.role == "confirm" or other.meaning.tier < own.meaning.tier:
-        return True
-    if other.trust != own.trust:
-        # The node and the job see by different eyes.
-        return True
-    return other.meaning.tier <= 2
-
-
-def _touches(own: Episode, other: Episode) -> bool:
-    a, b = own.subject, other.subject
-    if a.gpu and b.gpu and ("|#" in a.gpu) == ("|#" in b.gpu):
-        return a.gpu == b.gpu
-    if a.ranks and b.ranks:
-        return bool(set(a.ranks) & set(b.ranks))
-    return a.node == b.node or not a.node or not b.node

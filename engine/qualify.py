@@ -5,7 +5,7 @@ The codes are listed in docs/verdict.md.
 
 from dataclasses import dataclass, field
 
-from engine.candidates import EXPLICIT_TIER, Cause, is_supported
+from engine.candidates import EXPLICIT_TIER, Cause
 from engine.case import Case
 from engine.correlate import Graph
 from engine.coverage import CoverageMap
@@ -18,6 +18,7 @@ from engine.moments import MINUTE_US, OPEN_FUTURE, OPEN_PAST
 from engine.normalise import Bounds
 from engine.progress import Progress
 from engine.terminal import Claim
+from engine.witnesses import is_supported
 
 _ORDER: dict[str, int] = {"definitive": 0, "probable": 1, "ambiguous": 2, "insufficient": 3}
 _LEVELS: tuple[QualityLevel, ...] = ("definitive", "probable", "ambiguous", "insufficient")
@@ -78,7 +79,7 @@ class Qualifier:
         meaning = cause.head.meaning
         judgement = Judgement("definitive" if meaning.proof == "direct" else "probable")
         judgement.reasons.append("direct_report" if meaning.proof == "direct" else "inferred")
-        supported = is_supported(self._graph, cause, self._decision.dropped)
+        supported = is_supported(self._graph, cause.positions, self._decision.dropped)
         if not supported and cause.symptom in self._decision.backed:
             judgement.reasons.append("nothing_ran")
             _cap(judgement, "probable")
